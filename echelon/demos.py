@@ -131,7 +131,7 @@ class Counts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class DemoSide:
     """Who controls one side of the matches."""
 
     __pydantic_config__ = STRICT
@@ -156,9 +156,9 @@ class Manifest:
     """Type in which observations are stored."""
     config: dict[str, Any]
     """Configuration of the environment."""
-    policy: Side
+    policy: DemoSide
     """The recorded side, which plays blue and red in turn."""
-    opponent: Side
+    opponent: DemoSide
     weapon_prob: Fraction
     """Trigger probability of scripted pilots."""
     first_seed: Count

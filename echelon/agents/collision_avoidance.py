@@ -9,9 +9,9 @@ direction with most free space and does not pursue hostiles for a while.
 import warp as wp
 
 from echelon.agents.levels import JetUse, Skill, StuckRecovery
-from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception
+from echelon.agents.memory import Assignment, Avoidance, MovementPlan, PilotMemory
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import Pilot, pilot_of, recall
+from echelon.agents.tracks import PilotState, pilot_of, recall
 from echelon.nav.waypoints import unit2
 from echelon.sim.geometry import boxes_overlap, cos_sin
 from echelon.sim.kernels.motion import WIDEST_HALF, world_free
@@ -79,7 +79,7 @@ class Body:
 
 
 @wp.func
-def near_mechs(rules: Rules, pilot: Pilot, mechs: Mechs, perception: Perception, reach: float) -> NearMechs:
+def near_mechs(rules: Rules, pilot: PilotState, mechs: Mechs, perception: PilotMemory, reach: float) -> NearMechs:
     """Return the mechs whose boxes may be within ``reach`` [vox] of the pilot's: friends and perceived hostiles."""
     e = pilot.env
     m = pilot.mech
@@ -313,7 +313,7 @@ def avoid_collisions(
     episode: Episode,
     mechs: Mechs,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     plan: MovementPlan,
     avoidance: Avoidance,
     avoidance_out: Avoidance,

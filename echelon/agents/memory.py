@@ -23,7 +23,7 @@ class Assignment:
 
 
 @array_struct
-class Perception:
+class PilotMemory:
     """What mechs and packs perceived of hostiles: rings of the last H decisions, and pack tracks that left them."""
 
     past_pos = Field(V3, "EMH", "position of each mech [vox]")
@@ -104,7 +104,7 @@ class StuckState:
     pilot_side = Field(F32, "EM", "side of the sidestep, 1 or -1")
 
 
-STRUCTS = (Assignment, Perception, PackTargets, Targets, MovementPlan, Avoidance, StuckState)
+STRUCTS = (Assignment, PilotMemory, PackTargets, Targets, MovementPlan, Avoidance, StuckState)
 CREW: dict[str, Field] = {"crew": fields_of(Assignment)["crew"]}
 FIELDS: dict[str, Field] = {
     name: field for struct in STRUCTS for name, field in fields_of(struct).items() if name not in CREW

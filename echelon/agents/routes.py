@@ -7,8 +7,8 @@ The flow fields are those of the map as generated; ``collision_avoidance`` handl
 import warp as wp
 
 from echelon.agents.levels import Route, Skill, ZoneTactic
-from echelon.agents.memory import Perception
-from echelon.agents.tracks import Pilot, recall
+from echelon.agents.memory import PilotMemory
+from echelon.agents.tracks import PilotState, recall
 from echelon.nav.waypoints import (
     AHEAD,
     COVERED,
@@ -56,7 +56,7 @@ def distance_to_zone(zone: wp.vec3, p: wp.vec3) -> float:
 
 
 @wp.func
-def is_watched(pilot: Pilot, mechs: Mechs, perception: Perception, point: wp.vec3) -> bool:
+def is_watched(pilot: PilotState, mechs: Mechs, perception: PilotMemory, point: wp.vec3) -> bool:
     """Return whether a known hostile stands within its gun range of a point (x, y) [vox]."""
     e = pilot.env
     for j in range(mechs.team.shape[1]):
@@ -72,11 +72,11 @@ def is_watched(pilot: Pilot, mechs: Mechs, perception: Perception, point: wp.vec
 @wp.func
 def flank_time_left(
     rules: Rules,
-    pilot: Pilot,
+    pilot: PilotState,
     flow: FlowFields,
     world: World,
     mechs: Mechs,
-    perception: Perception,
+    perception: PilotMemory,
     left_s: float,
     outside: bool,
 ) -> float:

@@ -5,10 +5,10 @@ import warp as wp
 
 from echelon.actions import HOSTILE_ONLY, OBS_CTRL_START, TARGET_DIM, TARGET_START, ActionIndex
 from echelon.agents.levels import EwarUse, Skill, SmokeUse
-from echelon.agents.memory import Assignment, Perception, Targets
+from echelon.agents.memory import Assignment, PilotMemory, Targets
 from echelon.agents.routes import REACH
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, Pilot, pilot_of, recall
+from echelon.agents.tracks import PACK, PilotState, pilot_of, recall
 from echelon.agents.weapons_control import TRIGGER_COLUMN
 from echelon.env.observe.ego import missile_inbound
 from echelon.env.referee import in_zone
@@ -105,7 +105,7 @@ def blocks_packmate(mechs: Mechs, assignment: Assignment, targets: Targets, e: i
 
 
 @wp.func
-def nearest_in_sight(pilot: Pilot, mechs: Mechs, perception: Perception) -> wp.vec4:
+def nearest_in_sight(pilot: PilotState, mechs: Mechs, perception: PilotMemory) -> wp.vec4:
     """Return the position of the nearest hostile in a pilot's sight and its distance [vox], 1e9 without one."""
     e = pilot.env
     m = pilot.mech
@@ -178,7 +178,7 @@ def defends_with_smoke(
 
 @wp.func
 def in_the_open(
-    rules: Rules, pilot: Pilot, flow: FlowFields, world: World, mechs: Mechs, perception: Perception
+    rules: Rules, pilot: PilotState, flow: FlowFields, world: World, mechs: Mechs, perception: PilotMemory
 ) -> bool:
     """Return whether a near hostile beyond own gun range sees a pilot outside the zone, without cover on its path."""
     e = pilot.env
@@ -203,7 +203,7 @@ def deploy_smoke(
     events: Events,
     rounds: Rounds,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     targets: Targets,
     actions_out: wp.array3d[wp.float32],
 ):

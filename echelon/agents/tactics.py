@@ -9,10 +9,10 @@ import warp as wp
 
 from echelon.agents.collision_avoidance import CALM_S
 from echelon.agents.levels import RangePolicy, Retreat, Skill, ZoneTactic
-from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception, Targets
+from echelon.agents.memory import Assignment, Avoidance, MovementPlan, PilotMemory, Targets
 from echelon.agents.routes import HOLD_SHARE, distance_to_zone, flank_time_left, path_to_zone, patrol, walk
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, Pilot, pilot_of, recall
+from echelon.agents.tracks import PACK, PilotState, pilot_of, recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import zone_contested
 from echelon.nav.waypoints import FlowFields, unit2
@@ -213,7 +213,7 @@ def gathers(
 
 
 @wp.func
-def local_odds(rules: Rules, pilot: Pilot, mechs: Mechs, perception: Perception) -> float:
+def local_odds(rules: Rules, pilot: PilotState, mechs: Mechs, perception: PilotMemory) -> float:
     """Return the strength of friends near a pilot over that of perceived hostiles near it, by tonnage and hit points.
 
     1 for levels that do not use the odds.
@@ -304,7 +304,7 @@ def plan_movement(
     episode: Episode,
     mechs: Mechs,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     targets: Targets,
     avoidance: Avoidance,
     plan: MovementPlan,

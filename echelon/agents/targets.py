@@ -4,7 +4,7 @@
 import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, PaintUse, Skill, TargetChoice
-from echelon.agents.memory import Assignment, PackTargets, Perception, Targets
+from echelon.agents.memory import Assignment, PackTargets, PilotMemory, Targets
 from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, pack_row, pilot_of, recall
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
@@ -80,7 +80,7 @@ def held_focus(
     skills: wp.array[Skill],
     mechs: Mechs,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     packs: PackTargets,
     e: int,
     p: int,
@@ -106,7 +106,7 @@ def greatest_threat(
     zone: wp.vec3,
     mechs: Mechs,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     e: int,
     p: int,
     now: int,
@@ -141,7 +141,7 @@ def choose_pack_targets(
     decision: wp.array(dtype=wp.int32),
     mechs: Mechs,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     targets: Targets,
     packs: PackTargets,
     packs_out: PackTargets,
@@ -202,7 +202,7 @@ def choose_target(
     tick: wp.array(dtype=wp.int32),
     mechs: Mechs,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     packs: PackTargets,
     targets: Targets,
     targets_out: Targets,

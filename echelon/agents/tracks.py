@@ -9,7 +9,7 @@ pack or team, gave it at that time.
 import warp as wp
 
 from echelon.agents.levels import Knowledge, Skill
-from echelon.agents.memory import Perception
+from echelon.agents.memory import PilotMemory
 from echelon.config import PACK_SIZE
 from echelon.sim.state import Episode, Mechs, Senses
 from echelon.sim.tables import Rules
@@ -28,7 +28,7 @@ FALLEN, SHUT_DOWN, DEAD, PAINTER_UNIT = wp.constant(1), wp.constant(2), wp.const
 
 
 @wp.struct
-class Pilot:
+class PilotState:
     """The pilot of a mech in one decision."""
 
     env: wp.int32
@@ -104,8 +104,8 @@ def record_perception(
     decision: wp.array(dtype=wp.int32),
     mechs: Mechs,
     senses: Senses,
-    perception: Perception,
-    perception_out: Perception,
+    perception: PilotMemory,
+    perception_out: PilotMemory,
 ):
     """Record how a mech perceives every hostile in this decision."""
     e, m = wp.tid()
@@ -117,7 +117,7 @@ def record_perception(
 
 
 @wp.kernel
-def update_tracks(episode: Episode, perception: Perception, perception_out: Perception):
+def update_tracks(episode: Episode, perception: PilotMemory, perception_out: PilotMemory):
     """Record at which decision a pack last perceived each hostile, as of this decision.
 
     The state of a hostile then is in the other rings; an entry about to be overwritten is copied to the track of the
@@ -147,7 +147,7 @@ def update_tracks(episode: Episode, perception: Perception, perception_out: Perc
 
 
 @wp.kernel
-def record_history(episode: Episode, mechs: Mechs, perception: Perception, perception_out: Perception):
+def record_history(episode: Episode, mechs: Mechs, perception: PilotMemory, perception_out: PilotMemory):
     """Record the state of a mech in this decision."""
     e, m = wp.tid()
     slot = episode.decision[e] % perception.past_pos.shape[2]
@@ -165,7 +165,7 @@ def record_history(episode: Episode, mechs: Mechs, perception: Perception, perce
 
 
 @wp.func
-def pack_row(mechs: Mechs, perception: Perception, e: int, m: int) -> int:
+def pack_row(mechs: Mechs, perception: PilotMemory, e: int, m: int) -> int:
     return mechs.team[e, m] * (perception.watch_since.shape[1] / 2) + mechs.pack[e, m]
 
 
@@ -179,9 +179,9 @@ def paint_left(mechs: Mechs, e: int, m: int, body: wp.vec3, marks: int) -> float
 
 
 @wp.func
-def pilot_of(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> Pilot:
+def pilot_of(skill: Skill, mechs: Mechs, perception: PilotMemory, e: int, m: int, now: int) -> PilotState:
     then = now - skill.delay
-    pilot = Pilot()
+    pilot = PilotState()
     pilot.env = e
     pilot.mech = m
     pilot.now = now
@@ -193,7 +193,7 @@ def pilot_of(skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int,
 
 
 @wp.func
-def recall(pilot: Pilot, mechs: Mechs, perception: Perception, j: int) -> Track:
+def recall(pilot: PilotState, mechs: Mechs, perception: PilotMemory, j: int) -> Track:
     """Return what a pilot knows of hostile j, by the knowledge, memory and reaction delay of its level."""
     track = Track()
     track.age = UNKNOWN

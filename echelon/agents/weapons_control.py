@@ -9,10 +9,10 @@ import warp as wp
 
 from echelon.actions import ActionIndex
 from echelon.agents.levels import MissileUse, PaintUse, Skill
-from echelon.agents.memory import Assignment, Perception, Targets
+from echelon.agents.memory import Assignment, PilotMemory, Targets
 from echelon.agents.steering import aim_error
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.agents.tracks import PACK, SHUT_DOWN, SIGHTED, Pilot, pilot_of, recall
+from echelon.agents.tracks import PACK, SHUT_DOWN, SIGHTED, PilotState, pilot_of, recall
 from echelon.sim.arsenal import WEAPONS, Chassis, Guidance, Trigger
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
 from echelon.sim.kernels.fire import in_arc, muzzle_height
@@ -95,7 +95,7 @@ def ams_reloads(rules: Rules, mechs: Mechs, rounds: Rounds, e: int, m: int, spot
 
 @wp.func
 def ams_protects(
-    rules: Rules, pilot: Pilot, mechs: Mechs, rounds: Rounds, perception: Perception, spot: wp.vec3, speed: float
+    rules: Rules, pilot: PilotState, mechs: Mechs, rounds: Rounds, perception: PilotMemory, spot: wp.vec3, speed: float
 ) -> bool:
     """Return whether a perceived hostile near ``spot`` can likely shoot down a missile of this speed [vox/s]."""
     e = pilot.env
@@ -159,7 +159,7 @@ def muzzle_blocked(rules: Rules, skill: Skill, world: World, e: int, w: int, c: 
 
 
 @wp.func
-def any_target_in_arc(rules: Rules, pilot: Pilot, mechs: Mechs, perception: Perception, w: int) -> bool:
+def any_target_in_arc(rules: Rules, pilot: PilotState, mechs: Mechs, perception: PilotMemory, w: int) -> bool:
     """Return whether any hostile in sight is in the range and arc of a hitscan weapon."""
     if pilot.entry < 0:
         return False
@@ -200,12 +200,12 @@ def paints(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
 @wp.func
 def wants_to_fire(
     rules: Rules,
-    pilot: Pilot,
+    pilot: PilotState,
     world: World,
     mechs: Mechs,
     senses: Senses,
     rounds: Rounds,
-    perception: Perception,
+    perception: PilotMemory,
     shot: Shot,
     w: int,
 ) -> bool:
@@ -287,7 +287,7 @@ def control_weapons(
     senses: Senses,
     rounds: Rounds,
     assignment: Assignment,
-    perception: Perception,
+    perception: PilotMemory,
     targets: Targets,
     actions_out: wp.array3d[wp.float32],
     targets_out: Targets,

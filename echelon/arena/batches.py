@@ -24,7 +24,7 @@ Take = Callable[[int, MatchRecord], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class MatchBatch:
     """Matches of a round, with everything that decides their results."""
 
     env: EnvConfig
@@ -47,7 +47,7 @@ class Batch:
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, row: Any) -> Batch:
+    def from_dict(cls, row: Any) -> MatchBatch:
         """Return the batch written by ``as_dict``; ``ValueError`` for other values."""
         try:
             return validated(cls, row)
@@ -64,14 +64,14 @@ class Played:
     warnings: Sequence[str] = ()
 
 
-class Player(Protocol):
+class BatchPlayer(Protocol):
     """Plays batches."""
 
     @property
     def device(self) -> str: ...
 
     def __call__(
-        self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
+        self, batch: MatchBatch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
     ) -> Played:
         """Play a batch, pass each result to ``take`` and return the rest."""
         ...
@@ -87,7 +87,7 @@ class LocalPlayer:
     threads: int
 
     def __call__(
-        self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
+        self, batch: MatchBatch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
     ) -> Played:
         seats = {f.number: (f.blue, f.red) for f in batch.fixtures}
         config = batch.config

@@ -23,7 +23,7 @@ from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, DRAW, RED, Pilot
 from echelon.arena.named_pilots import pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import (
-    Moment,
+    RebuiltMoment,
     ReplayedMatch,
     Step,
     open_match,
@@ -95,10 +95,10 @@ class Continuation:
         return self.points(BLUE), self.score[BLUE] - self.score[RED], self.hp[BLUE] - self.hp[RED]
 
 
-class Start(NamedTuple):
+class BranchStart(NamedTuple):
     """The moment that continuations start from."""
 
-    moment: Moment
+    moment: RebuiltMoment
     state: State
     memories: dict[int, LSTMState]
     """Recurrent state by mech."""
@@ -122,7 +122,7 @@ class Brancher:
             self._script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
         self.start = self._reconstruct()
 
-    def _reconstruct(self) -> Start:
+    def _reconstruct(self) -> BranchStart:
         """Return the moment; where policies fly, the match is played from its start, so that they remember it."""
         with (
             BranchPilots(self._policies) as pilots,
@@ -131,7 +131,7 @@ class Brancher:
             moment = match.go_to(
                 self.plan.tick, from_start=bool(self._policies), before_step=lambda engine: pilots.act()
             )
-            return Start(moment, save_match_state(match.engine, 0), pilots.states())
+            return BranchStart(moment, save_match_state(match.engine, 0), pilots.states())
 
     def seeds(self, numbers: Sequence[int]) -> list[int]:
         tick = self.start.moment.tick

@@ -43,7 +43,7 @@ COMPARED = frozenset((*WORLD, *STATE)) - NOT_STATE - frozenset((*ROUND_FIELDS, *
 """Arrays that are compared with those of a STATE."""
 
 
-class Moment(NamedTuple):
+class RebuiltMoment(NamedTuple):
     """A moment of a recorded match that was reconstructed."""
 
     tick: int
@@ -275,7 +275,7 @@ class ReplayedMatch:
         from_start: bool = False,
         seen_ticks: int = 0,
         before_step: Callable[[Engine], object] = lambda engine: None,
-    ) -> Moment:
+    ) -> RebuiltMoment:
         """Put every environment into the exact state after the last environment step that ends at or before ``tick``.
 
         ``from_start`` plays from the recording's first tick, else at least ``seen_ticks`` are played where the match
@@ -295,7 +295,7 @@ class ReplayedMatch:
             if head := states.get(from_tick + number * repeat):
                 check_state(self.recorded, self.engine, head)
         check_frame(self.recorded, self.engine, moment)
-        return Moment(moment, from_tick, tuple(notes))
+        return RebuiltMoment(moment, from_tick, tuple(notes))
 
     def close(self) -> None:
         self.engine.close()

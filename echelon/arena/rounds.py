@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from echelon.arena.batches import Batch, LocalPlayer, Player, Take
+from echelon.arena.batches import BatchPlayer, LocalPlayer, MatchBatch, Take
 from echelon.arena.config import ArenaConfig
 from echelon.arena.contest import FORFEIT
 from echelon.arena.glicko2 import win_probability
@@ -20,7 +20,7 @@ from echelon.arena.matchmaking import Fixture, RoundSpec, fixtures
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.store import MatchRecord, PeriodResult, RatingPeriod, Store
 from echelon.arena.submit import entry_pilot, league_env_config, load_pilot
-from echelon.arena.workers import SINGLE_PROCESS, CallbackRelay, ProcessGroup, shard
+from echelon.arena.workers import SINGLE_PROCESS, CallbackRelay, WorkerGroup, shard
 from echelon.config import EnvConfig
 from echelon.files import error_text
 from echelon.sim.backend import default_threads
@@ -59,8 +59,8 @@ def play_rounds(
     config: ArenaConfig,
     folder: Path,
     callbacks: RoundCallbacks,
-    process_group: ProcessGroup = SINGLE_PROCESS,
-    player: Player | None = None,
+    process_group: WorkerGroup = SINGLE_PROCESS,
+    player: BatchPlayer | None = None,
 ) -> bool:
     """Play every round of ``job`` that is not rated yet; return False where a stop was requested before the end.
 
@@ -108,9 +108,9 @@ class _RoundRunner:
         config: ArenaConfig,
         env: EnvConfig,
         cache: LRUPolicyCache,
-        player: Player,
+        player: BatchPlayer,
         callbacks: RoundCallbacks,
-        process_group: ProcessGroup,
+        process_group: WorkerGroup,
     ) -> None:
         self.store, self.period, self.config, self.env = store, period, config, env
         self.cache, self.player, self.callbacks = cache, player, callbacks
@@ -186,7 +186,7 @@ class _RoundRunner:
         """Play matches, pass each result to ``take`` and store replay paths; return False where it was stopped."""
         if not matches:
             return True
-        batch = Batch(
+        batch = MatchBatch(
             env=self.env,
             signature=self.league.env_signature,
             config=self.config,

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class ProcessGroup(Protocol):
+class WorkerGroup(Protocol):
     """The processes as seen from one of them; ``echelon.training.runtime.process_group.ProcessGroup`` is one."""
 
     @property
@@ -55,7 +55,7 @@ class SingleProcess:
 SINGLE_PROCESS = SingleProcess()
 
 
-def shard(items: Sequence[T], process_group: ProcessGroup) -> list[T]:
+def shard(items: Sequence[T], process_group: WorkerGroup) -> list[T]:
     """Return this process's part of ``items``; the parts are disjoint and their sizes differ by at most 1."""
     return list(items[process_group.rank :: process_group.size])
 
@@ -63,7 +63,7 @@ def shard(items: Sequence[T], process_group: ProcessGroup) -> list[T]:
 class CallbackRelay:
     """Calls callbacks in the first process only; other processes queue their calls until ``flush``."""
 
-    def __init__(self, process_group: ProcessGroup, callbacks: Any) -> None:
+    def __init__(self, process_group: WorkerGroup, callbacks: Any) -> None:
         self._process_group, self._callbacks = process_group, callbacks
         self._queue: list[tuple[str, tuple[Any, ...]]] = []
 

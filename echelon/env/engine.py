@@ -18,7 +18,7 @@ from echelon.config import EnvConfig
 from echelon.env import display, layout, navigation_assist, referee, reward, suite_allocation
 from echelon.env.match_state import clear_match_state, save_match_state
 from echelon.env.observe import acoustics, program, telemetry_map
-from echelon.env.observe.helpers import Rows
+from echelon.env.observe.helpers import ObsRows
 from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
 from echelon.sim.backend import Launch, Program, Runner, in_phase
@@ -36,7 +36,7 @@ RECORDED_PROGRAMS = ("decision", "after_pilots", "tick", "end_step", "frame")
 FIELDS: dict[str, Field] = {
     "actions": Field(wp.float32, "EMA", "action vectors"),
     "value": Field(wp.float32, "EM", "value that the policy estimated when it acted, 0 without one"),
-    "row_of": fields_of(Rows)["row_of"],
+    "row_of": fields_of(ObsRows)["row_of"],
     "opponent_row_of": Field(wp.int32, "EM", "row of each mech that an opponent's policy controls, -1 none"),
     "bad_obs": Field(wp.int32, "EM", "non-finite entries of the last observation, replaced by 0"),
 }

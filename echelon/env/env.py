@@ -20,7 +20,7 @@ from echelon import actions as action
 from echelon.config import PACK_SIZE, EnvConfig, require
 from echelon.env import layout, reward
 from echelon.env.engine import Engine
-from echelon.env.events import COUNTED_EVENTS, Event, EventLog
+from echelon.env.events import COUNTED_EVENTS, Event, EventReader
 from echelon.env.inputs import action_values, reject_options, require_config, require_int, short_repr
 from echelon.env.layout import CONTACT_DIM
 from echelon.env.referee import REASONS, WINNERS
@@ -146,7 +146,7 @@ class EchelonEnv:
         self._engine: Engine | None = None
         self._closed = False
         self._recorder = EpisodeRecorder() if record else None
-        self._log: EventLog | None = None
+        self._log: EventReader | None = None
         self._events: list[Event] = []
         self._legged = np.zeros(len(self.possible_agents), bool)
         self._rows: wp.array | None = None
@@ -172,7 +172,7 @@ class EchelonEnv:
         return self._engine
 
     @property
-    def log(self) -> EventLog:
+    def log(self) -> EventReader:
         """The reader of the battle's journal; ``ValueError`` before the first ``reset``."""
         if self._log is None:
             raise ValueError("the environment has not been reset, call reset() first")
@@ -240,7 +240,7 @@ class EchelonEnv:
             rows = np.arange(len(self.possible_agents), dtype=np.int32)[None]
             self._engine.batch.set("row_of", rows)
             self._engine.record([0])
-            self._log = EventLog(self._engine.batch, self.possible_agents)
+            self._log = EventReader(self._engine.batch, self.possible_agents)
         else:
             self._engine.batch.replace_all_maps(maps)
         self._closed = False

@@ -1,7 +1,7 @@
 """Events of a battle as dictionaries, read from the journal after each environment step.
 
-``EventLog`` reads the journal of environment 0; it may share the journal with a recorder, which clears it from time to
-time. Positions are in voxels: the target's centre for a hit or a death, the muzzle for a launch. Rows that did not fit
+``EventReader`` reads the journal of environment 0; it may share the journal with a recorder, which clears it at times.
+Positions are in voxels: the target's centre for a hit or a death, the muzzle for a launch. Rows that did not fit
 into the journal are counted and reported by an event of type ``overflow``.
 """
 
@@ -39,7 +39,7 @@ COUNTED_EVENTS = {
 Event = dict[str, Any]
 
 
-class EventLog:
+class EventReader:
     """Reads a battle's journal step by step; ``dropped`` counts the rows that did not fit into it."""
 
     def __init__(self, batch: Batch, names: Sequence[str]) -> None:
@@ -150,13 +150,13 @@ def _position(row: list[int]) -> tuple[float, float, float]:
     return x, y, z
 
 
-READERS: dict[int, Callable[[EventLog, list[int]], Event | None]] = {
-    int(journal.HIT): EventLog._hit,
-    int(journal.PAINT): EventLog._paint,
-    int(journal.KILL): EventLog._kill,
-    int(journal.ASSIST): EventLog._assist,
-    int(journal.LAUNCH): EventLog._launch,
-    int(journal.IMPACT): EventLog._impact,
-    int(journal.AMS): EventLog._defence,
+READERS: dict[int, Callable[[EventReader, list[int]], Event | None]] = {
+    int(journal.HIT): EventReader._hit,
+    int(journal.PAINT): EventReader._paint,
+    int(journal.KILL): EventReader._kill,
+    int(journal.ASSIST): EventReader._assist,
+    int(journal.LAUNCH): EventReader._launch,
+    int(journal.IMPACT): EventReader._impact,
+    int(journal.AMS): EventReader._defence,
 }
 """Reader of each kind of journal row; other kinds are statistics only."""

@@ -353,7 +353,7 @@ def obs_dim(cfg: EnvConfig) -> int:
     return sum(block.width for block in blocks(cfg))
 
 
-class Column(NamedTuple):
+class ObservationColumn(NamedTuple):
     """One column of an observation."""
 
     index: int
@@ -364,13 +364,13 @@ class Column(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def columns(cfg: EnvConfig) -> tuple[Column, ...]:
-    found: list[Column] = []
+def columns(cfg: EnvConfig) -> tuple[ObservationColumn, ...]:
+    found: list[ObservationColumn] = []
     for block in blocks(cfg):
         for r in range(block.rows):
             prefix = block.name if block.rows == 1 else f"{block.name}[{r}]"
             for f in block.features:
-                found.append(Column(len(found), f"{prefix}.{f.name}", f.low, f.high, f.normalizable))
+                found.append(ObservationColumn(len(found), f"{prefix}.{f.name}", f.low, f.high, f.normalizable))
     return tuple(found)
 
 

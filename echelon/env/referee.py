@@ -27,7 +27,7 @@ SCORE_ROUNDING = wp.constant(1.0e-4)
 
 
 @array_struct
-class Outcome:
+class StepOutcome:
     """State of the match at the end of an environment step."""
 
     over = Field(wp.int32, "E", "1 if the episode ended in this step")
@@ -41,7 +41,7 @@ class Outcome:
 
 
 @array_struct
-class EpisodeStats:
+class EpisodeArrays:
     """Returns of the running episode and statistics of the last finished one."""
 
     done_count = Field(wp.int32, "E", "episodes finished")
@@ -59,7 +59,7 @@ class EpisodeStats:
     sum_terms = Field(wp.float32, "EMR", "sum of each reward term so far")
 
 
-FIELDS: dict[str, Field] = {**fields_of(Outcome), **fields_of(EpisodeStats)}
+FIELDS: dict[str, Field] = {**fields_of(StepOutcome), **fields_of(EpisodeArrays)}
 
 
 @wp.func
@@ -127,10 +127,10 @@ def update_outcome(
     world: World,
     episode: Episode,
     mechs: Mechs,
-    outcome: Outcome,
+    outcome: StepOutcome,
     episode_out: Episode,
-    outcome_out: Outcome,
-    stats_out: EpisodeStats,
+    outcome_out: StepOutcome,
+    stats_out: EpisodeArrays,
 ):
     """Add the zone scores of one environment step and decide whether the episode is over."""
     e = wp.tid()
@@ -173,7 +173,7 @@ def update_outcome(
 
 
 @wp.kernel
-def set_done_flags(rules: Rules, mechs: Mechs, events: Events, outcome: Outcome, outcome_out: Outcome):
+def set_done_flags(rules: Rules, mechs: Mechs, events: Events, outcome: StepOutcome, outcome_out: StepOutcome):
     """Set each agent's termination flags, and update whether it is in a fight."""
     e, m = wp.tid()
     truncated = int(0)
@@ -192,11 +192,11 @@ def set_done_flags(rules: Rules, mechs: Mechs, events: Events, outcome: Outcome,
 @wp.kernel
 def accumulate_returns(
     mechs: Mechs,
-    outcome: Outcome,
-    stats: EpisodeStats,
+    outcome: StepOutcome,
+    stats: EpisodeArrays,
     reward: wp.array2d(dtype=wp.float32),
     terms: wp.array3d(dtype=wp.float32),
-    stats_out: EpisodeStats,
+    stats_out: EpisodeArrays,
 ):
     """Add the step's rewards to the episode's sums; at the end of an episode store the sums and clear them."""
     e, m = wp.tid()
@@ -215,7 +215,7 @@ def accumulate_returns(
 
 
 @wp.kernel
-def reset_returns(fresh: wp.array(dtype=wp.int32), outcome_out: Outcome, stats_out: EpisodeStats):
+def reset_returns(fresh: wp.array(dtype=wp.int32), outcome_out: StepOutcome, stats_out: EpisodeArrays):
     e, m = wp.tid()
     if fresh[e] == 0:
         return

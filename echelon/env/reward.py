@@ -19,7 +19,7 @@ import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig, RewardConfig
-from echelon.env.referee import DRAW, Outcome, in_zone
+from echelon.env.referee import DRAW, StepOutcome, in_zone
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import power, xy_length
 from echelon.sim.scan import count_mates_in_circle
@@ -97,7 +97,7 @@ def term_approach(
     world: World,
     mechs: Mechs,
     events: Events,
-    outcome: Outcome,
+    outcome: StepOutcome,
     rewards: Rewards,
     column: wp.int32,
     amounts_out: wp.array3d(dtype=wp.float32),
@@ -206,7 +206,7 @@ def combine_terms(
     team_alpha: wp.array(dtype=wp.float32),
     mechs: Mechs,
     events: Events,
-    outcome: Outcome,
+    outcome: StepOutcome,
     rewards: Rewards,
     rewards_out: Rewards,
 ):

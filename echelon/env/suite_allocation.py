@@ -41,7 +41,7 @@ FIELDS: dict[str, Field] = {
 
 
 @wp.struct
-class Request:
+class SlotRequest:
     """One rule to fill slots by, with the observer's display controls."""
 
     rule: int
@@ -122,7 +122,7 @@ def rule_accepts_side(rule: int, hostile: bool, hostile_only: int) -> bool:
 
 @wp.func
 def contact_key(
-    request: Request,
+    request: SlotRequest,
     rules: Rules,
     d: DisplayRules,
     viewer: Viewer,
@@ -224,7 +224,9 @@ def empty_slots(slots: Slots, end: int) -> int:
 
 
 @wp.func
-def keep_previous(request: Request, d: DisplayRules, viewer: Viewer, contact: wp.array3d(dtype=wp.int32), slots: Slots):
+def keep_previous(
+    request: SlotRequest, d: DisplayRules, viewer: Viewer, contact: wp.array3d(dtype=wp.int32), slots: Slots
+):
     """Return the slots with the previous contacts of the requested ones, unless they have a slot already."""
     filled = Slots(-1)
     for k in range(request.end):
@@ -239,7 +241,7 @@ def keep_previous(request: Request, d: DisplayRules, viewer: Viewer, contact: wp
 
 @wp.func
 def fill_by_rule(
-    request: Request,
+    request: SlotRequest,
     rules: Rules,
     d: DisplayRules,
     viewer: Viewer,
@@ -311,7 +313,7 @@ def allocate_by_suite(
     slots = Slots(-1)
     viewer = make_viewer(display, senses, e, m, episode.decision[e])
     slots_of_suite = suites.suite_slots[c] * mechs.alive[e, m]
-    request = Request(REST, 0, slots_of_suite, controls.sort_mode[e, m], controls.hostile_only[e, m], -1)
+    request = SlotRequest(REST, 0, slots_of_suite, controls.sort_mode[e, m], controls.hostile_only[e, m], -1)
     if suites.suite_alerts[c] * mechs.alive[e, m] == 1:
         request.alerted = alerted_contact(rules, display, viewer, mechs, rounds, senses)
         if request.alerted >= 0:

@@ -24,7 +24,7 @@ from echelon.validation import validated
 if TYPE_CHECKING:
     from echelon.arena.config import ArenaConfig
     from echelon.arena.rounds import RoundProgress
-    from echelon.arena.workers import ProcessGroup
+    from echelon.arena.workers import WorkerGroup
 
 PROGRESS_STEP = 0.1
 """Fraction of a round between two progress records."""
@@ -93,7 +93,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _join_processes(config: ArenaConfig) -> Iterator[tuple[ProcessGroup, ArenaConfig]]:
+def _join_processes(config: ArenaConfig) -> Iterator[tuple[WorkerGroup, ArenaConfig]]:
     from echelon.arena.workers import SINGLE_PROCESS
 
     if worker.world_size() == 1:

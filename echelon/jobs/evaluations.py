@@ -33,7 +33,7 @@ from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:
-    from echelon.training.eval_job import EvalPlan, Part, PlayedPart
+    from echelon.training.eval_job import EvalPart, EvalPlan, PlayedPart
 
 ADMITTED = ".eval_jobs"
 """File of the jobs that write into a folder, one a line: id and inode."""
@@ -95,18 +95,18 @@ def append_evaluation(path: Path, event: EventEval) -> None:
             log.sync()
 
 
-def played_parts(path: Path, plan: EvalPlan) -> dict[Part, PlayedPart]:
+def played_parts(path: Path, plan: EvalPlan) -> dict[EvalPart, PlayedPart]:
     """Return the recorded parts of a plan in order of play; a record that is damaged or incomplete does not count."""
     from echelon.training.episode_results import EpisodeResult
-    from echelon.training.eval_job import Part, PlayedPart
+    from echelon.training.eval_job import EvalPart, PlayedPart
     from echelon.validation import validator
 
     read = validator(list[EpisodeResult]).validate_python
-    found: dict[Part, PlayedPart] = {}
+    found: dict[EvalPart, PlayedPart] = {}
     for event in read_events(path)[0]:
         if not isinstance(event, EventEvalBatch):
             continue
-        part = Part(event.batch, event.opponent, event.deterministic)
+        part = EvalPart(event.batch, event.opponent, event.deterministic)
         with contextlib.suppress(ValueError):
             results = tuple(read(event.results))
             if plan.parts().get(part) == len(results):
@@ -114,7 +114,7 @@ def played_parts(path: Path, plan: EvalPlan) -> dict[Part, PlayedPart]:
     return {part: found[part] for part in plan.parts() if part in found}
 
 
-def batch_event(played: Mapping[Part, PlayedPart], newest: PlayedPart, plan: EvalPlan) -> EventEvalBatch:
+def batch_event(played: Mapping[EvalPart, PlayedPart], newest: PlayedPart, plan: EvalPlan) -> EventEvalBatch:
     """Return the record of the ``newest`` part with the counts so far."""
     from echelon.statistics import wilson_interval
 

@@ -68,7 +68,7 @@ class StartError(LaunchError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class LaunchRequest:
     """A command for one host."""
 
     name: str
@@ -80,10 +80,10 @@ class Request:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class Engine(Protocol):
+class LaunchEngine(Protocol):
     """Starts commands on hosts and says which of them have not ended."""
 
-    def submit(self, request: Request) -> str:
+    def submit(self, request: LaunchRequest) -> str:
         """Return the handle of a submitted command, by which another process finds it."""
         ...
 
@@ -123,7 +123,7 @@ class RayEngine:
         self._active: frozenset[str] | None = None
         """Handles of the jobs that wait or run; None where the cluster did not answer."""
 
-    def submit(self, request: Request) -> str:
+    def submit(self, request: LaunchRequest) -> str:
         try:
             handle = self._client.submit_job(
                 entrypoint=f"exec {shlex.join(request.command)}",
@@ -166,7 +166,7 @@ class SlurmEngine:
         self._options = launcher.options
         self._asked_at = -SLURM_ASK_S
 
-    def submit(self, request: Request) -> str:
+    def submit(self, request: LaunchRequest) -> str:
         options = self._options
         parameters = {name: options[name] for name in SLURM_WORDS if name in options}
         if "mem" in options:
@@ -246,7 +246,7 @@ def parse_launcher(text: str) -> Launcher:
 
 
 @lru_cache(maxsize=8)
-def open_engine(text: str) -> Engine:
+def open_engine(text: str) -> LaunchEngine:
     """Return the engine of a launcher; ``StartError`` where its package is missing or it cannot be reached."""
     launcher = parse_launcher(text)
     try:
@@ -296,7 +296,7 @@ def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: JobSpec
     control.clear(paths)
     supervisor = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--session", session, str(paths.root)]
     handle = engine.submit(
-        Request(
+        LaunchRequest(
             name=paths.id,
             command=[*APPEND_LOG, str(paths.log_supervisor), *supervisor, *command],
             home=paths.root.parent,

@@ -143,7 +143,7 @@ def remove_observers(paths: RunPaths) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Message:
+class Notification:
     """A notification about a run."""
 
     level: str
@@ -173,7 +173,7 @@ def open_target(url: str) -> Any:
     return target
 
 
-def send(target: Any, message: Message, pause: Callable[[float], object] = time.sleep) -> str:
+def send(target: Any, message: Notification, pause: Callable[[float], object] = time.sleep) -> str:
     """Send a message and return why it could not be sent; empty where it was."""
     for wait_s in (*PAUSES_S, None):
         title, text = message.title[:MAX_CHARS], message.text[:MAX_CHARS]
@@ -249,7 +249,7 @@ class Observer:
             channel.start()
 
     def _notifier(self, url: str) -> Channel:
-        def deliver(message: Message) -> None:
+        def deliver(message: Notification) -> None:
             if problem := send(open_target(url), message):
                 log(problem)
 
@@ -295,7 +295,7 @@ class Observer:
 
     def _notify(self, level: str, title: str, text: str) -> None:
         for channel in self._notified:
-            channel.put(Message(level=level, title=title, text=text))
+            channel.put(Notification(level=level, title=title, text=text))
 
     def finish(self, status: JobStatus, linger_s: float = LINGER_S) -> None:
         """Report how the session ended and wait, for ``linger_s`` at most, until everything is sent."""

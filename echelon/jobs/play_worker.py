@@ -49,7 +49,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         require_plain_folder(folder, f"run {paths.id!r}", paths.root)
     with session_slot(paths):
         from echelon.play.match import PlayedMatch
-        from echelon.play.session import Session
+        from echelon.play.session import PlaySession
         from echelon.play_protocol import Ended
 
         write_token(paths)
@@ -65,7 +65,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
                     EventMatch(update=0, global_step=0, path=name, blue=blue, red=red, winner=ended.winner, seed=seed)
                 )
 
-        session = Session(paths, config, should_stop=link.should_stop, on_match=on_match)
+        session = PlaySession(paths, config, should_stop=link.should_stop, on_match=on_match)
         asyncio.run(session.run())
     link.emit(EventEnd(reason="stopped" if link.should_stop() else "completed"))
 

@@ -26,7 +26,7 @@ from echelon.telemetry.events import Event, EventAlert, EventEnd, EventShardMatc
 from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:
-    from echelon.arena.batches import Batch, Played, Take
+    from echelon.arena.batches import MatchBatch, Played, Take
     from echelon.arena.store import MatchRecord
 
 FOLDER = "shards"
@@ -55,7 +55,7 @@ class Hosts:
         self._crashes: Counter[str] = Counter()
 
     def __call__(
-        self, batch: Batch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
+        self, batch: MatchBatch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
     ) -> Played:
         """Play a batch in shards, pass each result to ``take``, and return replays and warnings."""
         from echelon.arena.batches import Played
@@ -98,7 +98,7 @@ class Hosts:
             del self._crashes[shard.paths.id]
         return [*found, *shard.records.poll()]
 
-    def _is_complete(self, shard: _Shard, batch: Batch, status: JobStatus) -> bool:
+    def _is_complete(self, shard: _Shard, batch: MatchBatch, status: JobStatus) -> bool:
         """Whether a shard that has ended is complete; one that its host has interrupted is started again.
 
         ``ValueError`` where it failed.
@@ -112,9 +112,9 @@ class Hosts:
         self._launch(shard.paths, batch)
         return False
 
-    def _shards(self, batch: Batch) -> list[RunPaths]:
+    def _shards(self, batch: MatchBatch) -> list[RunPaths]:
         """Return the shards that play a batch: those that exist, and new ones for matches in none of them."""
-        from echelon.arena.batches import Batch
+        from echelon.arena.batches import MatchBatch
 
         prefix = f"r{batch.round:03d}-{'replays-' if batch.repeated else ''}"
         remaining = {fixture.number: fixture for fixture in batch.fixtures}
@@ -122,7 +122,9 @@ class Hosts:
         for paths in (RunPaths(path) for path in sorted(folder.glob(f"{prefix}[0-9]*"))):
             if not paths.spec.exists():
                 continue
-            numbers = {fixture.number for fixture in Batch.from_dict(read_spec(paths).config.get("shard")).fixtures}
+            numbers = {
+                fixture.number for fixture in MatchBatch.from_dict(read_spec(paths).config.get("shard")).fixtures
+            }
             if numbers & remaining.keys():
                 found.append(paths)
                 remaining = {number: fixture for number, fixture in remaining.items() if number not in numbers}
@@ -137,7 +139,7 @@ class Hosts:
                 self._launch(found[-1], replace(batch, fixtures=part))
         return found
 
-    def _launch(self, paths: RunPaths, batch: Batch) -> None:
+    def _launch(self, paths: RunPaths, batch: MatchBatch) -> None:
         if paths.spec.exists():
             spec = read_spec(paths)
         else:
@@ -158,12 +160,12 @@ def finished(events: Iterable[Event], record: frozenset[int]) -> set[int]:
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    from echelon.arena.batches import Batch, LocalPlayer
+    from echelon.arena.batches import LocalPlayer, MatchBatch
     from echelon.arena.policies import LRUPolicyCache
     from echelon.training.runtime.devices import resolve_device
     from echelon.training.runtime.threads import resolve_threads
 
-    whole = Batch.from_dict(read_spec(paths).config.get("shard"))
+    whole = MatchBatch.from_dict(read_spec(paths).config.get("shard"))
     done = finished(read_events(paths.matches)[0], whole.record)
     batch = replace(whole, fixtures=[f for f in whole.fixtures if f.number not in done])
     config, device = batch.config, str(resolve_device(batch.config.device))

@@ -16,7 +16,7 @@ BEHIND_S = 0.25
 
 
 @dataclass
-class Pace:
+class ClientPace:
     """Pause, speed, and when the next tick is due."""
 
     paused: bool = False

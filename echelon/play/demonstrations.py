@@ -28,10 +28,10 @@ from echelon.demos import (
     OUTCOMES,
     QUANTISATION_LEVELS,
     Counts,
+    DemoSide,
     DemoWriter,
     Manifest,
     ObsDtype,
-    Side,
     empty_arrays,
 )
 from echelon.env import layout
@@ -64,8 +64,8 @@ def export_played(
         action_dim=action_dim(env.comm_dim),
         obs_dtype=obs_dtype,
         config=env_signature(env),
-        policy=Side(name=HUMAN),
-        opponent=Side(name=opponent),
+        policy=DemoSide(name=HUMAN),
+        opponent=DemoSide(name=opponent),
         weapon_prob=1.0,
         first_seed=seed,
         matches=len(files),

@@ -44,7 +44,7 @@ CLASSES = tuple(spec.chassis.name.lower() for spec in CHASSIS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class PlayOutcome:
     """How a match ended; of one that was left, winner and reason are empty."""
 
     winner: str = ""
@@ -69,7 +69,7 @@ class PlayedMatch:
         for name in STEP_PROGRAMS:
             engine.prepare(name)
         self.over = self._is_reported = False
-        self.outcome = Outcome()
+        self.outcome = PlayOutcome()
 
     @property
     def now(self) -> int:
@@ -109,7 +109,7 @@ class PlayedMatch:
         batch = self.engine.batch
         self.over = bool(batch.numpy("over")[0])
         if self.over:
-            self.outcome = Outcome(
+            self.outcome = PlayOutcome(
                 winner=WINNERS[int(batch.row("done_winner", 0))], reason=REASONS[int(batch.row("done_reason", 0))]
             )
         for perception in self.perceptions.values():

@@ -23,7 +23,7 @@ from echelon.agents.heuristic import SKILLS
 from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
-from echelon.play.clients import Client, Pace, Refused, Seat
+from echelon.play.clients import Client, ClientPace, Refused, Seat
 from echelon.play.config import PlayConfig
 from echelon.play.loading import first_match, moment_of
 from echelon.play.match import PlayedMatch, seat_header
@@ -50,7 +50,7 @@ WORLD_LEVEL = 1
 """Compression level of the map at the beginning of a match, which the pilot waits for."""
 
 
-class Session:
+class PlaySession:
     """One session; ``run`` serves until it is idle or told to stop."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Session:
         self._match: PlayedMatch | None = None
         self._last = protocol.Source()
         """The recording of the match that ended last."""
-        self._pace = Pace(speed=config.speed)
+        self._pace = ClientPace(speed=config.speed)
         self._phase, self._note = "idle", ""
         self._asked, self._had_client = 0.0, False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="load")

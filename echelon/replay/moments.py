@@ -29,7 +29,7 @@ from echelon.replay.schema import (
     HitFlag,
     MechFlag,
 )
-from echelon.replay.winprob import Floats, Roster, Situation, WinModel, features, load_model
+from echelon.replay.winprob import Floats, MatchSituation, Roster, WinModel, features, load_model
 
 MAX_SAMPLES = 2**14
 """Most samples of a match; those of a longer one are further apart."""
@@ -73,7 +73,7 @@ AGAINST = 0.5
 
 
 @dataclass(frozen=True)
-class Moment:
+class TurningPoint:
     """A turning point; probabilities are those of blue."""
 
     tick: int
@@ -176,7 +176,7 @@ class MomentScan:
         if not chosen:
             return
         frames = {name: values[chosen] for name, values in frames.items()}
-        state = Situation.of(self._roster, frames, ticks[chosen])
+        state = MatchSituation.of(self._roster, frames, ticks[chosen])
         values = features(state)
         alive = (frames["flags"] & int(MechFlag.ALIVE)) > 0
         sole = [np.argmax(alive & (self._roster.team == team), axis=1) for team in range(TEAMS)]
@@ -224,16 +224,16 @@ class MomentScan:
         moments = [self._plain(moment, rank[moment], last) for moment in sorted(found, key=lambda m: m.tick)]
         return self._win_rows(columns, decided is not None), moments
 
-    def _ranked(self, moments: Sequence[Moment]) -> list[Moment]:
+    def _ranked(self, moments: Sequence[TurningPoint]) -> list[TurningPoint]:
         """Return the best moments, best first, without those beside better ones."""
-        best: list[Moment] = []
+        best: list[TurningPoint] = []
         for moment in sorted(moments, key=lambda m: (-m.score, m.tick)):
             apart = all(abs(moment.tick - other.tick) >= MERGE_S * self._hz for other in best)
             if apart and moment.score >= MIN_SCORE and len(best) < MAX_MOMENTS:
                 best.append(moment)
         return best
 
-    def _plain(self, moment: Moment, rank: int, last: float) -> dict[str, Any]:
+    def _plain(self, moment: TurningPoint, rank: int, last: float) -> dict[str, Any]:
         return {
             "tick": moment.tick,
             "second": round(moment.tick / self._hz, 2),
@@ -279,7 +279,7 @@ class _Finder:
         self._hz = roster.hz
         self._kills = sorted(kills)
 
-    def find(self, decided: float | None) -> list[Moment]:
+    def find(self, decided: float | None) -> list[TurningPoint]:
         """Return all candidates; ``decided`` is the result for blue, None if unknown."""
         kills = self._kill_moments()
         return [*kills, *self._swings(kills, decided is not None), *self._holds(), *self._comebacks(decided)]
@@ -307,7 +307,7 @@ class _Finder:
                     open_clusters[team] = clusters[-1]
         return clusters
 
-    def _kill_moments(self) -> list[Moment]:
+    def _kill_moments(self) -> list[TurningPoint]:
         moments = []
         for number, kills in enumerate(self._clusters()):
             first, last = kills[0], kills[-1]
@@ -324,7 +324,7 @@ class _Finder:
             mechs = tuple(dict.fromkeys(m for kill in kills for m in (kill.killer, kill.victim) if m >= 0))
             acts = self._team[first.killer] if first.killer >= 0 else -1
             text += f": {match_text.change(victim_team, before, after)}"
-            moments.append(Moment(first.tick, kind, acts, mechs, before, after, text, last.tick))
+            moments.append(TurningPoint(first.tick, kind, acts, mechs, before, after, text, last.tick))
         return moments
 
     def _lost(self, team: int, first: float, last: float) -> list[str]:
@@ -339,7 +339,7 @@ class _Finder:
             return "friendly_fire"
         return "exploit" if kill.shutdown or kill.rear or kill.fallen else "kill"
 
-    def _swings(self, kills: Sequence[Moment], ended: bool) -> list[Moment]:
+    def _swings(self, kills: Sequence[TurningPoint], ended: bool) -> list[TurningPoint]:
         c, span = self._c, SWING_S * self._hz
         before = np.maximum(0, np.searchsorted(c.tick, c.tick - span, side="right") - 1)
         change = c.p - c.p[before]
@@ -387,7 +387,7 @@ class _Finder:
             end -= 1
         return first + start, first + end
 
-    def _swing(self, first: int, last: int) -> Moment:
+    def _swing(self, first: int, last: int) -> TurningPoint:
         c = self._c
         team = 0 if c.p[last] > c.p[first] else 1
         moved = (c.parts[last] - c.parts[first]) * (1 if team == 0 else -1)
@@ -396,9 +396,9 @@ class _Finder:
         text = match_text.swing_text(WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
         before, after = float(c.p[first]), float(c.p[last])
         text += f": {match_text.change(team, before, after)}"
-        return Moment(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
+        return TurningPoint(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
 
-    def _holds(self) -> list[Moment]:
+    def _holds(self) -> list[TurningPoint]:
         c, moments = self._c, []
         for team in range(TEAMS):
             own, other = c.alive[:, team], c.alive[:, 1 - team]
@@ -415,10 +415,10 @@ class _Finder:
                 text = match_text.hold_text(team, self._names[sole], alive, seconds)
                 text += f": {match_text.change(team, before, after)}"
                 mechs = (sole,) if alive[team] == 1 else ()
-                moments.append(Moment(int(c.tick[first]), "hold", team, mechs, before, after, text))
+                moments.append(TurningPoint(int(c.tick[first]), "hold", team, mechs, before, after, text))
         return moments
 
-    def _comebacks(self, decided: float | None) -> list[Moment]:
+    def _comebacks(self, decided: float | None) -> list[TurningPoint]:
         c = self._c
         if decided not in (0.0, 1.0):
             return []
@@ -428,7 +428,7 @@ class _Finder:
         if own[at] > COMEBACK:
             return []
         text = match_text.comeback_text(team, float(own[at]), c.alive[at].astype(int).tolist(), c.score[at].tolist())
-        return [Moment(int(c.tick[at]), "comeback", team, (), float(c.p[at]), decided, text)]
+        return [TurningPoint(int(c.tick[at]), "comeback", team, (), float(c.p[at]), decided, text)]
 
 
 SWING_CANDIDATES = 64

@@ -176,7 +176,7 @@ two (2), or to the previous value plus ``gain`` times the current value of colum
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class ReplayColumn:
     """A column of integers, of frames or of a table; the physical value is the integer times ``scale``."""
 
     name: str
@@ -189,7 +189,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameColumn(Column):
+class FrameColumn(ReplayColumn):
     """A frame column with ``k`` values per frame, team or mech (``per``), entity by entity."""
 
     per: str = "mech"
@@ -208,7 +208,7 @@ class Table:
     """A table of rows of a chunk or of the INDEX."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[ReplayColumn, ...]
 
     def to_header(self) -> dict[str, Any]:
         return {"name": self.name, "columns": [column.to_header() for column in self.columns]}
@@ -252,16 +252,16 @@ ROUND_ANGLE_STEP = pi / 128
 EVENTS = Table(
     name="events",
     columns=(
-        Column(name="tick", dtype="u16", predict=1),
-        Column(name="kind", dtype="u8"),
-        Column(name="actor", dtype="i16"),
-        Column(name="target", dtype="i16"),
-        Column(name="weapon", dtype="i8"),
-        Column(name="value", dtype="u16", scale=0.1),
-        Column(name="flags", dtype="u8"),
-        Column(name="x", dtype="u16", scale=EVENT_STEP),
-        Column(name="y", dtype="u16", scale=EVENT_STEP),
-        Column(name="z", dtype="u16", scale=EVENT_STEP),
+        ReplayColumn(name="tick", dtype="u16", predict=1),
+        ReplayColumn(name="kind", dtype="u8"),
+        ReplayColumn(name="actor", dtype="i16"),
+        ReplayColumn(name="target", dtype="i16"),
+        ReplayColumn(name="weapon", dtype="i8"),
+        ReplayColumn(name="value", dtype="u16", scale=0.1),
+        ReplayColumn(name="flags", dtype="u8"),
+        ReplayColumn(name="x", dtype="u16", scale=EVENT_STEP),
+        ReplayColumn(name="y", dtype="u16", scale=EVENT_STEP),
+        ReplayColumn(name="z", dtype="u16", scale=EVENT_STEP),
     ),
 )
 """Events sorted by kind and tick: mech ``actor`` acts on mech ``target``. x, y and z are an impact's position, else 0.
@@ -271,46 +271,46 @@ A point-defence shot has the defender, the missile's owner, its weapon and posit
 ROUNDS = Table(
     name="rounds",
     columns=(
-        Column(name="frame", dtype="u16", predict=1),
-        Column(name="owner", dtype="i16", predict=1),
-        Column(name="slot", dtype="u8"),
-        Column(name="weapon", dtype="i8", predict=1),
-        Column(name="age", dtype="u16"),
-        Column(name="x", dtype="u16", scale=ROUND_STEP, predict=1),
-        Column(name="y", dtype="u16", scale=ROUND_STEP, predict=1),
-        Column(name="z", dtype="u16", scale=ROUND_STEP, predict=1),
-        Column(name="yaw", dtype="i8", scale=ROUND_ANGLE_STEP, predict=1),
-        Column(name="pitch", dtype="i8", scale=ROUND_ANGLE_STEP, predict=1),
+        ReplayColumn(name="frame", dtype="u16", predict=1),
+        ReplayColumn(name="owner", dtype="i16", predict=1),
+        ReplayColumn(name="slot", dtype="u8"),
+        ReplayColumn(name="weapon", dtype="i8", predict=1),
+        ReplayColumn(name="age", dtype="u16"),
+        ReplayColumn(name="x", dtype="u16", scale=ROUND_STEP, predict=1),
+        ReplayColumn(name="y", dtype="u16", scale=ROUND_STEP, predict=1),
+        ReplayColumn(name="z", dtype="u16", scale=ROUND_STEP, predict=1),
+        ReplayColumn(name="yaw", dtype="i8", scale=ROUND_ANGLE_STEP, predict=1),
+        ReplayColumn(name="pitch", dtype="i8", scale=ROUND_ANGLE_STEP, predict=1),
     ),
 )
 """Rounds in flight at each frame, sorted by round; yaw and pitch are the direction of flight."""
 BASE = Table(
     name="base",
     columns=(
-        Column(name="cell", dtype="u32", predict=1),
-        Column(name="run", dtype="u8", predict=1),
-        Column(name="material", dtype="u8"),
+        ReplayColumn(name="cell", dtype="u32", predict=1),
+        ReplayColumn(name="run", dtype="u8", predict=1),
+        ReplayColumn(name="material", dtype="u8"),
     ),
 )
 """Voxels that differ from the initial world at the chunk's start, sorted by cell: ``run`` cells from ``cell`` on."""
 EDITS = Table(
     name="edits",
     columns=(
-        Column(name="tick", dtype="u16", predict=1),
-        Column(name="cell", dtype="u32", predict=1),
-        Column(name="run", dtype="u8", predict=1),
-        Column(name="material", dtype="u8"),
+        ReplayColumn(name="tick", dtype="u16", predict=1),
+        ReplayColumn(name="cell", dtype="u32", predict=1),
+        ReplayColumn(name="run", dtype="u8", predict=1),
+        ReplayColumn(name="material", dtype="u8"),
     ),
 )
 """Voxels that change during the chunk, sorted by tick."""
 CLOUDS = Table(
     name="clouds",
     columns=(
-        Column(name="tick", dtype="i16", predict=1),
-        Column(name="actor", dtype="i16"),
-        Column(name="x", dtype="u16", scale=CLOUD_STEP),
-        Column(name="y", dtype="u16", scale=CLOUD_STEP),
-        Column(name="z", dtype="u16", scale=CLOUD_STEP),
+        ReplayColumn(name="tick", dtype="i16", predict=1),
+        ReplayColumn(name="actor", dtype="i16"),
+        ReplayColumn(name="x", dtype="u16", scale=CLOUD_STEP),
+        ReplayColumn(name="y", dtype="u16", scale=CLOUD_STEP),
+        ReplayColumn(name="z", dtype="u16", scale=CLOUD_STEP),
     ),
 )
 """Smoke clouds that exist during the chunk: tick of the burst, possibly before the chunk, owner and centre."""
@@ -321,19 +321,19 @@ TABLES: tuple[Table, ...] = (EVENTS, ROUNDS, BASE, EDITS, CLOUDS)
 CHUNK_INDEX = Table(
     name="chunks",
     columns=(
-        Column(name="offset", dtype="u32", predict=2),
-        Column(name="length", dtype="u32", predict=1),
-        Column(name="tick0", dtype="u32", predict=2),
-        Column(name="tick1", dtype="u32", predict=2),
+        ReplayColumn(name="offset", dtype="u32", predict=2),
+        ReplayColumn(name="length", dtype="u32", predict=1),
+        ReplayColumn(name="tick0", dtype="u32", predict=2),
+        ReplayColumn(name="tick1", dtype="u32", predict=2),
     ),
 )
 """Offset of each chunk's head in the file, its length including padding, its first and last tick."""
 SERIES = Table(
     name="series",
     columns=(
-        Column(name="second", dtype="u16", predict=2),
+        ReplayColumn(name="second", dtype="u16", predict=2),
         *(
-            Column(name=f"{name}_{team}", dtype="u16", scale=scale, predict=1)
+            ReplayColumn(name=f"{name}_{team}", dtype="u16", scale=scale, predict=1)
             for name, scale in (("score", 0.01), ("alive", 1.0), ("hp", 1.0), ("damage", 1.0))
             for team in ("blue", "red")
         ),
@@ -343,10 +343,10 @@ SERIES = Table(
 MARKER_TABLE = Table(
     name="markers",
     columns=(
-        Column(name="tick", dtype="u32", predict=1),
-        Column(name="kind", dtype="u8"),
-        Column(name="actor", dtype="i16"),
-        Column(name="target", dtype="i16"),
+        ReplayColumn(name="tick", dtype="u32", predict=1),
+        ReplayColumn(name="kind", dtype="u8"),
+        ReplayColumn(name="actor", dtype="i16"),
+        ReplayColumn(name="target", dtype="i16"),
     ),
 )
 WIN_GROUPS = (
@@ -365,9 +365,9 @@ PROBABILITIES = ("blue", "low", "high")
 WIN_TABLE = Table(
     name="win",
     columns=(
-        Column(name="tick", dtype="u32", predict=2),
-        *(Column(name=name, dtype="u16", scale=1 / 65535, predict=1) for name in PROBABILITIES),
-        *(Column(name=name, dtype="i16", scale=0.001, predict=1) for name in WIN_GROUPS),
+        ReplayColumn(name="tick", dtype="u32", predict=2),
+        *(ReplayColumn(name=name, dtype="u16", scale=1 / 65535, predict=1) for name in PROBABILITIES),
+        *(ReplayColumn(name=name, dtype="i16", scale=0.001, predict=1) for name in WIN_GROUPS),
     ),
 )
 """Win probability at some ticks, and the part of each group of ``WIN_GROUPS`` in the logarithm of blue's odds."""

@@ -174,7 +174,7 @@ def _tables(name: str, tables: Iterable[Table]) -> str:
 
 SCALARS = {str: "string", int: "number", float: "number", bool: "boolean", bytes: "Uint8Array", Any: "unknown"}
 REPLAY_PARTS = (
-    validate.TeamHeader, validate.RosterEntry, validate.WorldSpec, validate.ChassisSpec, validate.WeaponSpec,
+    validate.TeamHeader, validate.RosterEntry, validate.WorldSpec, validate.ChassisEntry, validate.WeaponEntry,
     validate.CloudSpec, validate.SensingSpec, validate.InsightSpec, validate.PilotsSpec, validate.ParentSpec,
     validate.Header, validate.Outcome, validate.Moment, validate.ChunkRecord, validate.IndexRecord,
 )  # fmt: skip

@@ -136,7 +136,7 @@ class WorldSpec(Part):
     size: Annotated[list[Edge], Field(min_length=3, max_length=3), FailFast()]
 
 
-class ChassisSpec(Part):
+class ChassisEntry(Part):
     """Values of a mech class."""
 
     name: Text
@@ -148,7 +148,7 @@ class ChassisSpec(Part):
     max_jet: Real
 
 
-class WeaponSpec(Part):
+class WeaponEntry(Part):
     """Values of a weapon."""
 
     name: Text
@@ -243,8 +243,8 @@ class Header(Part):
     sensing: SensingSpec
     without: Texts
     changes: dict[str, Any]
-    chassis: Annotated[list[ChassisSpec], Field(max_length=MAX_NAMES), FailFast()]
-    weapons: Annotated[list[WeaponSpec], Field(max_length=MAX_NAMES), FailFast()]
+    chassis: Annotated[list[ChassisEntry], Field(max_length=MAX_NAMES), FailFast()]
+    weapons: Annotated[list[WeaponEntry], Field(max_length=MAX_NAMES), FailFast()]
     materials: Texts
     events: Texts
     flags: Texts

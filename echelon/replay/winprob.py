@@ -78,7 +78,7 @@ class Roster:
 
 
 @dataclass(frozen=True)
-class Situation:
+class MatchSituation:
     """State of a match per frame: sums over each team ``[F, 2]``, and the time left ``[F]`` [s]."""
 
     present: Floats
@@ -101,7 +101,7 @@ class Situation:
     left: Floats
 
     @staticmethod
-    def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> Situation:
+    def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> MatchSituation:
         """Return the state in frames of columns ``[F, W]`` at the ticks ``[F]``."""
 
         def column(name: str) -> Floats:
@@ -125,7 +125,7 @@ class Situation:
             return np.array([(values * roster.present)[roster.team == team].sum() for team in range(TEAMS)])
 
         each = np.ones(len(ticks))[:, None]
-        return Situation(
+        return MatchSituation(
             present=each * constant(np.ones(len(roster.team))),
             alive=of_teams(np.ones(alive.shape)),
             hp=of_teams(column("hp")),
@@ -150,24 +150,24 @@ def _balance(pair: Floats) -> Floats:
     return np.divide(_difference(pair), total, out=np.zeros(len(total)), where=total > 0)
 
 
-def _mean(s: Situation, total: Floats) -> Floats:
+def _mean(s: MatchSituation, total: Floats) -> Floats:
     return total / np.maximum(1.0, s.alive)
 
 
-def _ratio(s: Situation) -> Floats:
+def _ratio(s: MatchSituation) -> Floats:
     share = s.hp / np.maximum(1.0, s.full) + HP_FLOOR
     return np.log(share[:, 0]) - np.log(share[:, 1])
 
 
-def _late(s: Situation) -> Floats:
+def _late(s: MatchSituation) -> Floats:
     return LATE_S / (LATE_S + s.left)
 
 
-def _close(s: Situation) -> Floats:
+def _close(s: MatchSituation) -> Floats:
     return np.exp(-np.maximum(0.0, s.limit - s.score) / CLOSE_S)
 
 
-def _size(s: Situation) -> Floats:
+def _size(s: MatchSituation) -> Floats:
     return np.log2(np.maximum(1.0, s.present.sum(axis=1) / TEAMS) / SIZE)
 
 
@@ -180,37 +180,37 @@ TRAVEL_S = 10.0
 
 
 @dataclass(frozen=True)
-class Feature:
+class WinFeature:
     """A value per frame that changes its sign when the teams are swapped."""
 
     name: str
     group: str
     """Quantity that it belongs to, as the viewer names it."""
-    value: Callable[[Situation], Floats]
+    value: Callable[[MatchSituation], Floats]
 
 
-FEATURES: tuple[Feature, ...] = (
-    Feature("alive", "mechs alive", lambda s: _balance(s.alive)),
-    Feature("alive_size", "mechs alive", lambda s: _balance(s.alive) * _size(s)),
-    Feature("hp", "hit points", lambda s: _balance(s.hp)),
-    Feature("hp_ratio", "hit points", _ratio),
-    Feature("hp_size", "hit points", lambda s: _balance(s.hp) * _size(s)),
-    Feature("hp_late", "hit points", lambda s: _balance(s.hp) * _late(s)),
-    Feature("lead", "zone points", lambda s: _difference(s.score) / s.limit),
-    Feature("lead_late", "zone points", lambda s: np.tanh(_difference(s.score) / LEAD_S) * _late(s)),
-    Feature("close", "zone points", lambda s: _difference(_close(s))),
-    Feature("zone", "zone control", lambda s: _balance(s.in_zone)),
-    Feature("zone_late", "zone control", lambda s: _balance(s.in_zone) * _late(s)),
-    Feature("zone_close", "zone control", lambda s: _balance(s.in_zone) * _close(s).max(axis=1)),
-    Feature("travel", "distance to the zone", lambda s: _difference(_mean(s, s.travel)) / -TRAVEL_S),
-    Feature("down", "knocked down", lambda s: -_difference(_mean(s, s.down))),
-    Feature("legs", "leg damage", lambda s: _difference(_mean(s, s.legs))),
-    Feature("painted", "painted", lambda s: -_difference(_mean(s, s.painted))),
+FEATURES: tuple[WinFeature, ...] = (
+    WinFeature("alive", "mechs alive", lambda s: _balance(s.alive)),
+    WinFeature("alive_size", "mechs alive", lambda s: _balance(s.alive) * _size(s)),
+    WinFeature("hp", "hit points", lambda s: _balance(s.hp)),
+    WinFeature("hp_ratio", "hit points", _ratio),
+    WinFeature("hp_size", "hit points", lambda s: _balance(s.hp) * _size(s)),
+    WinFeature("hp_late", "hit points", lambda s: _balance(s.hp) * _late(s)),
+    WinFeature("lead", "zone points", lambda s: _difference(s.score) / s.limit),
+    WinFeature("lead_late", "zone points", lambda s: np.tanh(_difference(s.score) / LEAD_S) * _late(s)),
+    WinFeature("close", "zone points", lambda s: _difference(_close(s))),
+    WinFeature("zone", "zone control", lambda s: _balance(s.in_zone)),
+    WinFeature("zone_late", "zone control", lambda s: _balance(s.in_zone) * _late(s)),
+    WinFeature("zone_close", "zone control", lambda s: _balance(s.in_zone) * _close(s).max(axis=1)),
+    WinFeature("travel", "distance to the zone", lambda s: _difference(_mean(s, s.travel)) / -TRAVEL_S),
+    WinFeature("down", "knocked down", lambda s: -_difference(_mean(s, s.down))),
+    WinFeature("legs", "leg damage", lambda s: _difference(_mean(s, s.legs))),
+    WinFeature("painted", "painted", lambda s: -_difference(_mean(s, s.painted))),
 )
 """The inputs of the model, in the order of its coefficients."""
 
 
-def features(situation: Situation) -> Floats:
+def features(situation: MatchSituation) -> Floats:
     return np.stack([feature.value(situation) for feature in FEATURES], axis=1)
 
 

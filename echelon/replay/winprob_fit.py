@@ -23,7 +23,7 @@ from echelon.replay.codec import ReplayError
 from echelon.replay.columns import Ints
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX, WINNERS
-from echelon.replay.winprob import FEATURES, MODEL_FORMAT, Floats, Roster, Situation, WinModel, features, sigmoid
+from echelon.replay.winprob import FEATURES, MODEL_FORMAT, Floats, MatchSituation, Roster, WinModel, features, sigmoid
 
 SAMPLE_S = 1.0
 """Match time between two samples [s]."""
@@ -82,7 +82,7 @@ def sample(path: Path) -> Sampled | None:
                     due = tick + SAMPLE_S * roster.hz
             if chosen:
                 frames = {name: values[chosen] for name, values in chunk.frames.items()}
-                parts.append(features(Situation.of(roster, frames, chunk.ticks[chosen])))
+                parts.append(features(MatchSituation.of(roster, frames, chunk.ticks[chosen])))
         if sum(map(len, parts)) < MIN_SAMPLES:
             return None
         blue, red = (pilot_name(team) for team in replay.header["teams"])
@@ -117,7 +117,7 @@ def split_of(match: Sampled) -> str:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FitRows:
     """Samples of several matches, one after another; R rows."""
 
     values: Floats
@@ -130,9 +130,9 @@ class Rows:
     """Index of the match ``[R]``."""
 
     @staticmethod
-    def of(matches: Sequence[Sampled]) -> Rows:
+    def of(matches: Sequence[Sampled]) -> FitRows:
         counts = [len(match.values) for match in matches]
-        return Rows(
+        return FitRows(
             values=np.concatenate([m.values for m in matches]) if matches else np.zeros((0, len(FEATURES))),
             result=np.repeat([m.result for m in matches], counts),
             weight=np.repeat([1.0 / count for count in counts], counts),
@@ -157,7 +157,7 @@ def fit(values: Floats, result: Floats, weight: Floats, start: Floats | None = N
     return found / scale
 
 
-def fit_model(rows: Rows, held: Rows, seed: int = 0) -> WinModel:
+def fit_model(rows: FitRows, held: FitRows, seed: int = 0) -> WinModel:
     """Return the model fitted to ``rows`` and calibrated on ``held``."""
     rng = np.random.default_rng(seed)
     weights = fit(rows.values, rows.result, rows.weight)
@@ -168,17 +168,17 @@ def fit_model(rows: Rows, held: Rows, seed: int = 0) -> WinModel:
     return WinModel(weights * factor, ensemble * factor)
 
 
-def calibration_factor(model: WinModel, held: Rows) -> float:
+def calibration_factor(model: WinModel, held: FitRows) -> float:
     if not len(held.values):
         return 1.0
     return float(fit(model.logit(held.values)[:, None], held.result, held.weight, penalty=0.0)[0])
 
 
-def brier(p: Floats, rows: Rows) -> float:
+def brier(p: Floats, rows: FitRows) -> float:
     return float((rows.weight * (p - rows.result) ** 2).sum() / rows.weight.sum())
 
 
-def calibration_error(p: Floats, rows: Rows, seed: int = 0) -> tuple[float, float, float]:
+def calibration_error(p: Floats, rows: FitRows, seed: int = 0) -> tuple[float, float, float]:
     number = np.minimum(BINS - 1, (p * BINS).astype(int))
     matches = int(rows.match.max()) + 1
     gaps, weights = np.zeros((matches, BINS)), np.zeros(matches)
@@ -190,7 +190,7 @@ def calibration_error(p: Floats, rows: Rows, seed: int = 0) -> tuple[float, floa
     return float(np.abs(gaps.sum(axis=0)).sum() / weights.sum()), float(low), float(high)
 
 
-def evaluate(model: WinModel, baseline: Floats, rows: Rows) -> dict[str, Any]:
+def evaluate(model: WinModel, baseline: Floats, rows: FitRows) -> dict[str, Any]:
     p = model.probability(rows.values)
     plain = sigmoid((rows.values[:, _columns(BASELINE)] * baseline).sum(axis=1))
     error, low, high = calibration_error(p, rows)
@@ -212,16 +212,16 @@ def fit_matches(matches: Sequence[Sampled], hold_out: Sequence[str] = ()) -> tup
     held = choose_hold_out(matches, hold_out)
     unseen = [match for match in matches if held & set(match.pilots)]
     seen = [match for match in matches if not held & set(match.pilots)]
-    splits = {name: Rows.of([match for match in seen if split_of(match) == name]) for name, _ in SHARES}
+    splits = {name: FitRows.of([match for match in seen if split_of(match) == name]) for name, _ in SHARES}
     for name, rows in splits.items():
         if not len(rows.values):
             raise ValueError(f"split {name!r} has no matches of {len(matches)}; try more recorded matches")
     fitted = splits[FITTED]
     model = fit_model(fitted, splits[CALIBRATED])
     baseline = fit(fitted.values[:, _columns(BASELINE)], fitted.result, fitted.weight, penalty=1.0)
-    tests = {"matches": splits[TESTED], "pilots": Rows.of(unseen)}
+    tests = {"matches": splits[TESTED], "pilots": FitRows.of(unseen)}
     both = [match for match in seen if split_of(match) == TESTED] + unseen
-    tests["both"] = Rows.of(both)
+    tests["both"] = FitRows.of(both)
     report = {
         "fitted": int(fitted.match.max()) + 1,
         "calibrated": int(splits[CALIBRATED].match.max()) + 1,

@@ -37,14 +37,14 @@ class NoRoomError(Exception):
     """No more bodies fit into memory at present."""
 
 
-class Body:
+class ResponseBody:
     """A response body with its ETag, without quotes."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.tag = data, hashlib.sha256(data).hexdigest()[:TAG_DIGITS]
 
     @classmethod
-    def of(cls, make: Callable[[], bytes]) -> Body:
+    def of(cls, make: Callable[[], bytes]) -> ResponseBody:
         return cls(make())
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Body:
 class BodyPayload(BytesIOPayload):
     """Sends a body in slices, in limited time."""
 
-    def __init__(self, body: Body, kind: str) -> None:
+    def __init__(self, body: ResponseBody, kind: str) -> None:
         super().__init__(io.BytesIO(body.data), content_type=kind)
         self._body = body
 
@@ -76,16 +76,16 @@ class ResponseCache:
     def __init__(self, max_bytes: int = CACHE_BYTES, max_total: int = MAX_BYTES) -> None:
         self.max_bytes, self.max_total = max_bytes, max_total
         self.size = 0
-        self._alive: WeakSet[Body] = WeakSet()
-        self._bodies: OrderedDict[Hashable, Body] = OrderedDict()
-        self._pending: dict[Hashable, asyncio.Task[Body]] = {}
-        self._waiting: Counter[asyncio.Task[Body]] = Counter()
+        self._alive: WeakSet[ResponseBody] = WeakSet()
+        self._bodies: OrderedDict[Hashable, ResponseBody] = OrderedDict()
+        self._pending: dict[Hashable, asyncio.Task[ResponseBody]] = {}
+        self._waiting: Counter[asyncio.Task[ResponseBody]] = Counter()
 
     @property
     def total(self) -> int:
         return sum(len(body) for body in self._alive)
 
-    async def admit(self, make: Callable[[], Awaitable[Body]]) -> Body:
+    async def admit(self, make: Callable[[], Awaitable[ResponseBody]]) -> ResponseBody:
         """Return the body of ``make``, counted; ``NoRoomError`` without calling it if there is no room."""
         if self.total >= self.max_total:
             raise NoRoomError
@@ -93,7 +93,7 @@ class ResponseCache:
         self._alive.add(body)
         return body
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Body]]) -> Body:
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[ResponseBody]]) -> ResponseBody:
         """Return the body of ``key``, computed if missing; exceptions reach every waiting request."""
         if key in self._bodies:
             self._bodies.move_to_end(key)
@@ -112,12 +112,12 @@ class ResponseCache:
                 self._forget(key, task)
                 task.cancel()
 
-    def _forget(self, key: Hashable, task: asyncio.Task[Body] | None) -> None:
+    def _forget(self, key: Hashable, task: asyncio.Task[ResponseBody] | None) -> None:
         """Let the next request of ``key`` begin again, unless one has done so already."""
         if self._pending.get(key) is task:
             del self._pending[key]
 
-    async def _compute(self, key: Hashable, make: Callable[[], Awaitable[Body]]) -> Body:
+    async def _compute(self, key: Hashable, make: Callable[[], Awaitable[ResponseBody]]) -> ResponseBody:
         try:
             body = await self.admit(make)
         finally:
@@ -166,16 +166,18 @@ class NotFoundError(web.HTTPNotFound):
 
 
 def json_response(request: web.Request, value: Any) -> web.StreamResponse:
-    return body_response(request, Body(strict_json(value)), JSON, REVALIDATE)
+    return body_response(request, ResponseBody(strict_json(value)), JSON, REVALIDATE)
 
 
 async def long_json_response(request: web.Request, value: Any) -> web.StreamResponse:
     """As ``json_response``, with JSON of any length made beside the event loop, if there is room for it."""
-    body = await request.app[RESPONSE_CACHE].admit(lambda: asyncio.to_thread(Body.of, lambda: strict_json(value)))
+    body = await request.app[RESPONSE_CACHE].admit(
+        lambda: asyncio.to_thread(ResponseBody.of, lambda: strict_json(value))
+    )
     return body_response(request, body, JSON, REVALIDATE)
 
 
-def body_response(request: web.Request, body: Body, kind: str, caching: str) -> web.Response:
+def body_response(request: web.Request, body: ResponseBody, kind: str, caching: str) -> web.Response:
     """Return a response with the ETag of its content, or 304 if the client has it; a large body is sent in slices.
 
     JSON is compressed for clients that take gzip, under another tag, since its bytes are others.

@@ -35,9 +35,9 @@ from echelon.server.responses import (
     PAGE,
     RESPONSE_CACHE,
     REVALIDATE,
-    Body,
     NotFoundError,
     OpenFileResponse,
+    ResponseBody,
     body_response,
     json_response,
     long_json_response,
@@ -118,7 +118,7 @@ async def match(request: web.Request, found: Match) -> web.StreamResponse:
         return strict_json({"summary": found.summary, "header": header})
 
     key = ("match", found.id, found.stamp, found.live)
-    body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, Body.of, make))
+    body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, ResponseBody.of, make))
     return body_response(request, body, JSON, REVALIDATE)
 
 
@@ -129,7 +129,7 @@ async def index(request: web.Request, found: Match) -> web.StreamResponse:
     return body_response(request, body, JSON, REVALIDATE)
 
 
-async def index_body(app: web.Application, match: Match) -> Body:
+async def index_body(app: web.Application, match: Match) -> ResponseBody:
     """Return the index of a match as JSON.
 
     That of an unclosed file is computed in steps that take turns with other timelines and readers, and ends early if
@@ -145,11 +145,11 @@ async def index_body(app: web.Application, match: Match) -> Body:
 
     catalogue, found = app[CATALOGUE], None
     if await run_on(app, READS, catalogue.read, match, lambda replay: replay.complete):
-        return await run_on(app, SLOW, Body.of, lambda: strict_json(catalogue.read(match, content)))
+        return await run_on(app, SLOW, ResponseBody.of, lambda: strict_json(catalogue.read(match, content)))
     while found is None:
         async with app[TURNS]:
             found = await run_through(app, SLOW, catalogue.read, match, step)
-    return await run_on(app, SLOW, Body.of, lambda: strict_json(found))
+    return await run_on(app, SLOW, ResponseBody.of, lambda: strict_json(found))
 
 
 @of_match
@@ -165,7 +165,7 @@ async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
         return app[CATALOGUE].read(found, lambda replay: replay.chunk_bytes(number))
 
     try:
-        body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, Body.of, read))
+        body = await app[RESPONSE_CACHE].get(key, lambda: run_on(app, READS, ResponseBody.of, read))
     except IndexError:
         raise NotFoundError("chunk not found") from None
     caching = IMMUTABLE if request.query.get("v") == found.summary["version"] else REVALIDATE
@@ -186,7 +186,7 @@ async def file(request: web.Request, found: Match) -> web.StreamResponse:
     def embed() -> bytes:
         return catalogue.read_alone(found, embed_world)
 
-    body = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, Body.of, embed))
+    body = await app[RESPONSE_CACHE].admit(lambda: run_on(app, SLOW, ResponseBody.of, embed))
     response = body_response(request, body, BINARY, REVALIDATE)
     response.headers.update(attachment)
     return response
@@ -206,7 +206,7 @@ async def world(request: web.Request) -> web.StreamResponse:
     def pack() -> bytes:
         return zlib.compress(app[CATALOGUE].read_alone(found, Replay.load_world), WORLD_LEVEL)
 
-    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, Body.of, pack))
+    body = await app[RESPONSE_CACHE].get(("world", sha), lambda: run_on(app, SLOW, ResponseBody.of, pack))
     return body_response(request, body, BINARY, IMMUTABLE)
 
 
@@ -229,7 +229,7 @@ async def league(request: web.Request) -> web.StreamResponse:
             listed = [{name: value for name, value in row.items() if name not in PRIVATE} for row in rows]
             return strict_json({"standings": listed, "unfinished": standings.unfinished_rounds(store)})
 
-    body = await request.app[RESPONSE_CACHE].admit(lambda: run_on(request.app, SLOW, Body.of, read))
+    body = await request.app[RESPONSE_CACHE].admit(lambda: run_on(request.app, SLOW, ResponseBody.of, read))
     return body_response(request, body, JSON, REVALIDATE)
 
 

@@ -25,7 +25,7 @@ from echelon.sim.state import (
     JOURNAL_ROWS_PER_MECH,
     JOURNAL_VALUES,
     Journal,
-    MapBank,
+    MapArrays,
     all_fields,
     lanes,
     sizes,
@@ -78,7 +78,7 @@ class PreparedMaps(Protocol):
 
 
 def _map_tables(maps: PreparedMaps) -> dict[str, tuple[NDArray[Any], Any]]:
-    """Return the arrays of a ``MapBank`` that hold maps by name, each with its element type."""
+    """Return the arrays of a ``MapArrays`` that hold maps by name, each with its element type."""
     tables = {
         "bank_material": maps.material,
         "bank_move": maps.move_plane,
@@ -89,7 +89,7 @@ def _map_tables(maps: PreparedMaps) -> dict[str, tuple[NDArray[Any], Any]]:
         "bank_spawn": maps.spawn,
         "bank_packs": maps.num_packs,
     }
-    types = fields_of(MapBank)
+    types = fields_of(MapArrays)
     return {name: (np.ascontiguousarray(values), types[name].dtype) for name, values in tables.items()}
 
 

@@ -265,7 +265,7 @@ class Journal:
 
 
 @array_struct
-class MapBank:
+class MapArrays:
     """Prepared maps that episodes draw from."""
 
     bank_material = Field(U8, "BZYX", "material id of each voxel")
@@ -342,4 +342,4 @@ def array_bytes(cfg: EnvConfig, num_envs: int, bank_maps: int) -> tuple[int, int
     def size(fields: Iterable[Field]) -> int:
         return sum(math.prod(lengths[c] for c in field.shape) * type_size_in_bytes(field.dtype) for field in fields)
 
-    return size(all_fields().values()), size(fields_of(MapBank).values())
+    return size(all_fields().values()), size(fields_of(MapArrays).values())

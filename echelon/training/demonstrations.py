@@ -26,10 +26,10 @@ from echelon.demos import (
     OUTCOMES,
     QUANTISATION_LEVELS,
     Counts,
+    DemoSide,
     DemoWriter,
     Manifest,
     ObsDtype,
-    Side,
     bytes_per_row,
     empty_arrays,
 )
@@ -48,7 +48,7 @@ MAX_MATCHES_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class Player:
+class DemoPlayer:
     """Who plays a side: a scripted level, or a policy."""
 
     name: str
@@ -57,9 +57,9 @@ class Player:
     samples: bool = False
     """Whether a policy samples its actions instead of taking their mean."""
 
-    def side(self) -> Side:
+    def side(self) -> DemoSide:
         checkpoint = str(self.loaded.meta.get("id", "")) if self.loaded else ""
-        return Side(name=self.name, checkpoint=checkpoint, samples=self.samples and self.loaded is not None)
+        return DemoSide(name=self.name, checkpoint=checkpoint, samples=self.samples and self.loaded is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +67,8 @@ class DemoPlan:
     """A recording to make; an invalid value raises ``ValueError``."""
 
     env: EnvConfig
-    policy: Player
-    opponent: Player
+    policy: DemoPlayer
+    opponent: DemoPlayer
     matches: int
     first_seed: int = 0
     weapon_prob: float = 1.0

@@ -1,7 +1,7 @@
 """The matches of an evaluation job: a plan, the batches it consists of, and the result computed from recorded matches.
 
 A batch is a part of the seeds, each from both sides. It is played against one opponent with mean or with sampled
-actions at a time, and such a ``Part`` is what a job records. Parts do not depend on each other, so a resumed job plays
+actions at a time, and a job records such an ``EvalPart``. Parts do not depend on each other, so a resumed job plays
 the remaining ones and ends with the result that it would have had.
 """
 
@@ -103,10 +103,10 @@ class EvalPlan:
         count = -(-self.seeds // self.batch_seeds)
         return [range(i * self.seeds // count, (i + 1) * self.seeds // count) for i in range(count)]
 
-    def parts(self) -> dict[Part, int]:
+    def parts(self) -> dict[EvalPart, int]:
         """Return every part in order of play, with its number of matches."""
         return {
-            Part(batch, opponent, mode): 2 * len(positions)
+            EvalPart(batch, opponent, mode): 2 * len(positions)
             for batch, positions in enumerate(self.batches())
             for opponent in self.opponents
             for mode in self.modes
@@ -114,7 +114,7 @@ class EvalPlan:
 
 
 @dataclass(frozen=True)
-class Part:
+class EvalPart:
     """One batch against one opponent with one kind of actions."""
 
     batch: int
@@ -126,7 +126,7 @@ class Part:
 class PlayedPart:
     """A part with its results, in the order in which its matches ended."""
 
-    part: Part
+    part: EvalPart
     results: tuple[EpisodeResult, ...]
     duration_s: float
 
@@ -173,7 +173,7 @@ class EvalMatches:
 
     def play(
         self,
-        done: Collection[Part],
+        done: Collection[EvalPart],
         on_step: Callable[[int], object],
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Generator[PlayedPart]:
@@ -206,7 +206,7 @@ class EvalMatches:
                 batch.close()
 
     def _play(
-        self, part: Part, batch: BatchedEnv, positions: range, on_step: Callable[[int], object]
+        self, part: EvalPart, batch: BatchedEnv, positions: range, on_step: Callable[[int], object]
     ) -> tuple[EpisodeResult, ...]:
         """Return the results of a part in the order in which its matches ended."""
         if level := level_of(part.opponent):
@@ -233,7 +233,7 @@ class EvalMatches:
         assert self.other is not None, "a plan has the file of an opponent that is not scripted"
         return play_against(batch, self.other.policy, seed=seed, deterministic=self.plan.opponent_mean)
 
-    def _recording(self, part: Part, batch: BatchedEnv, positions: range) -> Recording:
+    def _recording(self, part: EvalPart, batch: BatchedEnv, positions: range) -> Recording:
         level, seeds = level_of(part.opponent), [self.seeds[i] for i in positions]
         name, opponent = self.names(part.opponent)
         plan = RecordingPlan(
@@ -257,7 +257,7 @@ class EvalMatches:
     def names(self, opponent: str) -> tuple[str, str]:
         return f"update {self.update}" if self.policy else self.plan.target, level_of(opponent) or opponent
 
-    def stats(self, opponent: str, played: Mapping[Part, PlayedPart]) -> EvalStats:
+    def stats(self, opponent: str, played: Mapping[EvalPart, PlayedPart]) -> EvalStats:
         """Return the statistics against an opponent, from all its parts."""
         by_mode = []
         for mode in self.plan.modes:

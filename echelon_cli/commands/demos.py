@@ -32,7 +32,7 @@ from echelon_cli.options import (
 
 if TYPE_CHECKING:
     from echelon.demos import Manifest, ObsDtype
-    from echelon.training.demonstrations import Player
+    from echelon.training.demonstrations import DemoPlayer
 
 MATCHES = 100
 DEMONSTRATOR, OPPONENT = "heuristic:expert", "heuristic:hard"
@@ -177,22 +177,22 @@ def clone(
         output.print_line(f"train from it: {again}")
 
 
-def player(name: str, device: str) -> Player:
+def player(name: str, device: str) -> DemoPlayer:
     """Return the player that ``name`` refers to: a scripted level, the champion, a checkpoint, run or league entry."""
     from echelon.arena.standings import policy_path
     from echelon.rl.weights import load_policy
-    from echelon.training.demonstrations import Player
+    from echelon.training.demonstrations import DemoPlayer
 
     levels, level = get_args(PilotSkill), name.removeprefix("heuristic:")
     if level in levels:
-        return Player(f"heuristic:{level}", level=level)
+        return DemoPlayer(f"heuristic:{level}", level=level)
     if level != name:
         raise ConfigError(f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})")
-    return Player(name, loaded=load_policy(policy_path(name, "pilot"), device))
+    return DemoPlayer(name, loaded=load_policy(policy_path(name, "pilot"), device))
 
 
 def _environment(
-    sides: list[Player], preset: str | None, config: Path | None, assignments: list[str] | None
+    sides: list[DemoPlayer], preset: str | None, config: Path | None, assignments: list[str] | None
 ) -> EnvConfig:
     """Return the environment of the options; without any that of the first policy, else of the default preset."""
     from echelon.training.policy_agent import env_config_of

@@ -145,7 +145,7 @@ def readable_policy(name: str) -> Path:
     return path
 
 
-class Request(NamedTuple):
+class TrainRequest(NamedTuple):
     """A training run that is to be started or queued."""
 
     paths: RunPaths
@@ -155,7 +155,7 @@ class Request(NamedTuple):
     is_new: bool
 
 
-def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None) -> Request:
+def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None) -> TrainRequest:
     """Return the request for a new run, in a folder of that name, or for a resumed one."""
     if resume:
         (paths, spec), arguments = job.find_job(resume, "train"), ["--resume", "latest"]
@@ -165,7 +165,7 @@ def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], r
         _check_hidden_columns(resolved.config)
         paths, arguments = create_run(resolved.config.preset), []
     spec = new_spec("train", resolved.nested(), resolved.provenance)
-    return Request(paths, spec, arguments, resolved, not resume)
+    return TrainRequest(paths, spec, arguments, resolved, not resume)
 
 
 def _check_hidden_columns(config: RunConfig) -> None:

@@ -18,7 +18,7 @@ from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
 from echelon_cli.tui.panels import PAGES, PANELS, chart_of, compared_title, slots_of
 from echelon_cli.tui.panels.comparison import draw_compare_header, run_marks, run_traces
-from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
+from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, HeaderPanel
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
 from echelon_cli.tui.widgets.cells import Grid
 from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, draw_table
@@ -50,8 +50,8 @@ def draw_runs(paths: Sequence[RunPaths], width: int, theme: Theme) -> Grid:
 
 def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
     """Return a run with all its panels: all at once in a wide output, else page below page."""
-    head = Header(theme=theme)
-    head.set_reactive(Header.view, view)
+    head = HeaderPanel(theme=theme)
+    head.set_reactive(HeaderPanel.view, view)
     rows = TALL if width >= LARGE_FROM else SHORT
     blocks = [head.draw(width, rows)]
     wide = is_wide(width, 3 * PANEL_ROWS) or view.snapshot.is_evaluation

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon.arena.reconstruct import Moment, ReplayedMatch, Step, load_nearest_state, play_step
+from echelon.arena.reconstruct import RebuiltMoment, ReplayedMatch, Step, load_nearest_state, play_step
 from echelon.arena.verify import verify
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.env.match_state import load_match_state, save_match_state
@@ -66,7 +66,7 @@ def test_moments_equal_recording_run(played, again):
     compared = 0
     for tick in sorted(played[0].states, reverse=True):
         moment = again[0].go_to(tick)
-        assert moment == Moment(tick, tick // 200 * 200, ())
+        assert moment == RebuiltMoment(tick, tick // 200 * 200, ())
         assert_same_state(*again, tick, played[0])
         compared += 1
     assert compared == len(STEPS)
@@ -75,7 +75,7 @@ def test_moments_equal_recording_run(played, again):
 @pytest.mark.parametrize("tick", [305, 309])
 def test_moment_from_start_equals_that_from_state(played, again, tick):
     seen = []
-    assert again[0].go_to(tick, from_start=True, before_step=seen.append) == Moment(305, 0, ())
+    assert again[0].go_to(tick, from_start=True, before_step=seen.append) == RebuiltMoment(305, 0, ())
     assert len(seen) == 61
     assert_same_state(*again, 305, played[0])
 

@@ -21,7 +21,7 @@ import msgpack
 
 from echelon import play_protocol as protocol
 from echelon.play.clients import Client, Seat
-from echelon.play.session import Session
+from echelon.play.session import PlaySession
 from tests.browser.conftest import FLAGS, VISITED, chromium
 from tests.browser.test_play import begin_when_drawn, served_session
 
@@ -79,9 +79,9 @@ class Watch:
         self.received: dict[int, float] = {}
         self.tick: dict[int, float] = {}
         self.framed: dict[int, float] = {}
-        receive, read, send = Session._input, Seat.read, Client.send
+        receive, read, send = PlaySession._input, Seat.read, Client.send
 
-        async def watched_input(session: Session, client: Client, message: protocol.Input) -> None:
+        async def watched_input(session: PlaySession, client: Client, message: protocol.Input) -> None:
             self.received.setdefault(message.seq, time.time())
             await receive(session, client, message)
 
@@ -94,7 +94,7 @@ class Watch:
                 self.framed.setdefault(message.seq, time.time())
             send(client, message)
 
-        Session._input, Seat.read, Client.send = watched_input, watched_read, watched_send  # type: ignore
+        PlaySession._input, Seat.read, Client.send = watched_input, watched_read, watched_send  # type: ignore
 
 
 def press_keys(page: Any, presses: int) -> None:

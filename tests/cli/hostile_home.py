@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
-from echelon.demos import MANIFEST, Manifest, Side
+from echelon.demos import MANIFEST, DemoSide, Manifest
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EVENTS, Event, EventAlert, EventEnd, EventEval, EventUpdate
 from echelon.telemetry.heat_maps import KINDS
@@ -113,7 +113,7 @@ def make_league(home: Path) -> Path:
 
 def make_recording(home: Path) -> Path:
     """Write an empty recording of demonstrations whose every text is hostile."""
-    side = Side(name=HOSTILE, checkpoint=HOSTILE)
+    side = DemoSide(name=HOSTILE, checkpoint=HOSTILE)
     manifest = Manifest(
         obs_dim=1,
         action_dim=1,

@@ -139,7 +139,7 @@ def test_oracle_test_of_each_kernel_exists_and_runs():
 
 def arrays() -> dict[str, str]:
     """Every array that a kernel of the simulator writes, with the name of its struct; the map bank is input."""
-    structs = [value for value in vars(state).values() if is_array_struct(value) and value is not state.MapBank]
+    structs = [value for value in vars(state).values() if is_array_struct(value) and value is not state.MapArrays]
     return {name: struct.key for struct in structs for name in fields_of(struct)}
 
 

@@ -6,13 +6,17 @@ defaults, so that a call with the listed ones still works.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
+from collections import Counter
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 OBS_STATE_DONE = "obs lstm_state done"
 SEQUENCE = "obs_seq actions_seq dones_seq init_state"
 
@@ -157,3 +161,14 @@ def test_models_and_results_keep_their_kinds():
     assert isinstance(model.initial_state(2), tuple) and LSTMState is find("echelon.rl.lstm_state:LSTMState")
     assert dataclasses.is_dataclass(SuiteObservation) and dataclasses.is_dataclass(LeagueEntry)
     assert League().entries == {} and Glicko2Rating() == Glicko2Rating(1500, 350, 0.06)
+
+
+def test_no_two_public_classes_have_one_name():
+    names = Counter(
+        node.name
+        for top in ("echelon", "echelon_cli")
+        for path in (ROOT / top).rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

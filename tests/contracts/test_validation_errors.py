@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from echelon import demos
-from echelon.arena.batches import Batch
+from echelon.arena.batches import MatchBatch
 from echelon.arena.submit import league_env_of
 from echelon.atlas import world_file
 from echelon.config import EnvConfig, ModelConfig
@@ -42,7 +42,7 @@ def names(kind: Any) -> list[str]:
 READERS: dict[str, tuple[Callable[[dict[str, Any]], Any], Iterable[str]]] = {
     "evaluation plan": (EvalPlan.from_dict, names(EvalPlan)),
     "sweep plan": (lambda values: plan_from({"base": {}, **values}), names(SweepPlan)),
-    "batch of matches": (Batch.from_dict, names(Batch)),
+    "batch of matches": (MatchBatch.from_dict, names(MatchBatch)),
     "league's game": (league_env_of, names(EnvConfig)),
     "play options": (PlayConfig.from_dict, names(PlayConfig)),
     "demonstrations": (lambda values: validated(demos.Manifest, values), names(demos.Manifest)),

@@ -15,7 +15,17 @@ from safetensors.numpy import load_file, save_file
 from echelon import demos
 from echelon import demos as writer_module
 from echelon.config import EnvConfig, env_signature
-from echelon.demos import ARRAYS, NO_EPISODE, RANGES, Counts, DemoWriter, Manifest, Side, bytes_per_row, read_manifest
+from echelon.demos import (
+    ARRAYS,
+    NO_EPISODE,
+    RANGES,
+    Counts,
+    DemoSide,
+    DemoWriter,
+    Manifest,
+    bytes_per_row,
+    read_manifest,
+)
 from echelon.rl.checkpoint import describe
 from tests.hostile_values import damage, mutate
 
@@ -26,8 +36,8 @@ SIZES = {"T": STEPS, "N": ROWS, "D": OBS_DIM, "A": ACTION_DIM}
 def request(**changes) -> Manifest:
     fields = {
         "obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "obs_dtype": "float16",
-        "config": env_signature(EnvConfig()), "policy": Side(name="heuristic:expert"),
-        "opponent": Side(name="heuristic:hard"), "weapon_prob": 1.0, "first_seed": 0, "matches": 4,
+        "config": env_signature(EnvConfig()), "policy": DemoSide(name="heuristic:expert"),
+        "opponent": DemoSide(name="heuristic:hard"), "weapon_prob": 1.0, "first_seed": 0, "matches": 4,
         "versions": {"echelon": "0"},
     }  # fmt: skip
     return Manifest(**{**fields, **changes})
@@ -115,7 +125,7 @@ def test_crash_within_a_wave_leaves_the_waves_before(tmp_path, monkeypatch, name
 def test_folder_of_another_request_is_rejected(tmp_path):
     recorded(tmp_path, waves=1)
     for changes, named in (
-        ({"matches": 6}, "matches"), ({"opponent": Side(name="heuristic:easy")}, "opponent"),
+        ({"matches": 6}, "matches"), ({"opponent": DemoSide(name="heuristic:easy")}, "opponent"),
         ({"obs_dtype": "float32", "first_seed": 2}, "obs_dtype, first_seed"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"has demonstrations with another {named}, expected the same request"):

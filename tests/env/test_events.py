@@ -12,7 +12,7 @@ import pytest
 from echelon.agents.heuristic import HeuristicPolicy
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.env import STATS, EchelonEnv
-from echelon.env.events import EventLog
+from echelon.env.events import EventReader
 from echelon.sim.arsenal import Chassis
 from echelon.sim.world import Material
 from tests.env.battle import Battle
@@ -125,11 +125,11 @@ def names(battle: Battle) -> list[str]:
     return [f"{team}_{i}" for team in ("blue", "red") for i in range(battle.cfg.team_size)]
 
 
-def stage(**options: Any) -> tuple[Battle, EventLog]:
+def stage(**options: Any) -> tuple[Battle, EventReader]:
     battle = Battle(**options)
     battle.empty()
     battle.engine.record([0])
-    return battle, EventLog(battle.batch, names(battle))
+    return battle, EventReader(battle.batch, names(battle))
 
 
 def held(battle: Battle, mech: int, **columns: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from echelon.files import atomic_write
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, Variant
-from echelon.jobs.sweeps.schedule import Journal, Start, Wait, next_step
+from echelon.jobs.sweeps.schedule import TrialJournal, TrialStart, Wait, next_step
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventRung, EventStart, EventTrial
 from echelon.telemetry.log import EventLog
@@ -53,7 +53,7 @@ def journal_of(plan: SweepPlan, most: int = 10**9) -> list:
     """Return the first records of a sweep's journal."""
     events: list = []
     while len(events) < most:
-        journal = Journal(plan, events)
+        journal = TrialJournal(plan, events)
         step = next_step(plan, journal)
         match step:
             case None:
@@ -62,7 +62,7 @@ def journal_of(plan: SweepPlan, most: int = 10**9) -> list:
                 run = f"20260101-1301{number:02d}-quickstart-calm-fox{number}"
                 params = step.params if step.name else params_of(number)
                 events.append(replace(step, params=params, run=run))
-            case Start(trial, rung):
+            case TrialStart(trial, rung):
                 events.append(EventRung(trial=trial, rung=rung, state="started"))
                 choice = journal.trials[trial].choice
                 steps = plan.rung_steps[rung]

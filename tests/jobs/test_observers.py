@@ -18,7 +18,7 @@ import pytest
 from echelon.jobs import observers
 from echelon.jobs.observers import (
     Channel,
-    Message,
+    Notification,
     Observer,
     Observers,
     observers_path,
@@ -38,7 +38,7 @@ from echelon.telemetry.mirrors import MIRRORS
 from tests.jobs.conftest import until, wait_for
 
 SECRET = "T0PSECRET"
-MESSAGE = Message(level="failure", title="fox failed", text="a < b")
+MESSAGE = Notification(level="failure", title="fox failed", text="a < b")
 
 
 class Handler(BaseHTTPRequestHandler):

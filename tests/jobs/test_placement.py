@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.arena.batches import Batch
+from echelon.arena.batches import MatchBatch
 from echelon.arena.config import ArenaConfig
 from echelon.arena.contest import Pilot
 from echelon.arena.matchmaking import Fixture
@@ -46,10 +46,10 @@ class Cluster:
         self.sessions: Counter[str] = Counter()
         self.refused = 0
         self.running: set[str] = set()
-        self.requests: list[launchers.Request] = []
+        self.requests: list[launchers.LaunchRequest] = []
         self.killed_submissions = 0
 
-    def submit(self, request: launchers.Request) -> str:
+    def submit(self, request: launchers.LaunchRequest) -> str:
         handle = f"job-{len(self.requests)}"
         self.requests.append(request)
         self.jobs[handle] = list(request.command)
@@ -281,7 +281,7 @@ class PlayingCluster(Cluster):
     def advance(self, text: str = "") -> None:
         for handle in list(self.jobs):
             paths = RunPaths(Path(self.jobs[handle][-1]))
-            fixtures = Batch.from_dict(read_spec(paths).config["shard"]).fixtures
+            fixtures = MatchBatch.from_dict(read_spec(paths).config["shard"]).fixtures
             at = self.sessions[paths.id] * self._each
             with EventLog(paths.matches) as log:
                 for fixture in fixtures[at : at + self._each]:
@@ -290,10 +290,12 @@ class PlayingCluster(Cluster):
             self.start(handle, {"code": 0} if at + self._each >= len(fixtures) else None)
 
 
-def batch(numbers=range(10)) -> Batch:
+def batch(numbers=range(10)) -> MatchBatch:
     fixtures = [Fixture(number, "easy", "medium", 7 + number) for number in numbers]
     config = ArenaConfig(launcher="ray:cpus=2", hosts=3)
-    return Batch(env=EnvConfig(), signature=None, config=config, pilots=PILOTS, fixtures=fixtures, job="arena", round=1)
+    return MatchBatch(
+        env=EnvConfig(), signature=None, config=config, pilots=PILOTS, fixtures=fixtures, job="arena", round=1
+    )
 
 
 @pytest.fixture
@@ -304,7 +306,7 @@ def playing(monkeypatch) -> PlayingCluster:
 
 
 def test_batch_is_the_same_after_it_was_written():
-    written = Batch.from_dict(batch().as_dict())
+    written = MatchBatch.from_dict(batch().as_dict())
     assert written.as_dict() == batch().as_dict() and written.fixtures[3] == batch().fixtures[3]
 
 

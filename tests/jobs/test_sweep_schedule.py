@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.jobs.sweeps.plan import SweepPlan
-from echelon.jobs.sweeps.schedule import Journal, Start, Wait, finalists, next_step
+from echelon.jobs.sweeps.schedule import TrialJournal, TrialStart, Wait, finalists, next_step
 from echelon.telemetry.events import EventRung, EventTrial
 
 
@@ -26,7 +26,7 @@ def value_of(number: int, rung: int, salt: int) -> tuple[str, float]:
 def simulate(plan: SweepPlan, salt: int, order: random.Random, kills: bool) -> list:
     """Return the journal of a sweep whose running trials end in a random order; kills read the journal again."""
     events: list = []
-    journal = Journal(plan)
+    journal = TrialJournal(plan)
 
     def write(event) -> None:
         events.append(event)
@@ -34,14 +34,14 @@ def simulate(plan: SweepPlan, salt: int, order: random.Random, kills: bool) -> l
 
     while True:
         if kills and order.random() < 0.2:
-            journal = Journal(plan, events)
+            journal = TrialJournal(plan, events)
         step = next_step(plan, journal) if len(journal.running) < plan.at_once else Wait()
         match step:
             case None:
                 return events
             case EventTrial():
                 write(step)
-            case Start(trial, rung):
+            case TrialStart(trial, rung):
                 write(EventRung(trial=trial, rung=rung, state="started"))
             case Wait():
                 assert journal.running, "a sweep that waits for nothing never ends"
@@ -65,7 +65,7 @@ def halving_oracle(plan: SweepPlan, salt: int) -> dict[int, dict[int, tuple[str,
 
 
 def table_of(plan, events) -> dict[int, dict[int, tuple[str, float]]]:
-    trials = Journal(plan, events).search
+    trials = TrialJournal(plan, events).search
     return {t.number: {r: (e.state, e.value) for r, e in t.results.items()} for t in trials}
 
 
@@ -99,7 +99,7 @@ def check_once(plan: SweepPlan, events: list) -> None:
     for states in (("started",), ("evaluated", "failed")):
         keys = [(e.trial, e.rung) for e in events if isinstance(e, EventRung) and e.state in states]
         assert len(keys) == len(set(keys))
-    journal = Journal(plan, events)
+    journal = TrialJournal(plan, events)
     assert not journal.running and next_step(plan, journal) is None
     repeats = [(trial.choice.name, trial.choice.seed) for trial in journal.repeats]
     names = [variant.name for variant in plan.variants or finalists(plan, journal)]
@@ -111,7 +111,7 @@ def test_planned_steps_are_those_of_an_undisturbed_sweep():
     assert plan.rung_steps == (1000, 3000, 9000) and plan.batch == 24
     assert plan.planned_steps == 24 * 1000 + 8 * 2000 + 2 * 6000 + 12 * 9000
     events = simulate(plan, 3, random.Random(0), kills=False)
-    assert Journal(plan, events).done_steps <= plan.planned_steps
+    assert TrialJournal(plan, events).done_steps <= plan.planned_steps
 
 
 def test_equal_values_are_ordered_by_margin_then_number():
@@ -119,4 +119,4 @@ def test_equal_values_are_ordered_by_margin_then_number():
     events: list = [EventTrial(number=n) for n in range(6)]
     for n, margin in enumerate((0.0, 0.2, 0.1, 0.2, float("nan"), 0.0)):
         events.append(EventRung(trial=n, rung=0, state="evaluated", value=0.0, hp_margin=margin))
-    assert next_step(plan, Journal(plan, events)) == Start(1, 1)
+    assert next_step(plan, TrialJournal(plan, events)) == TrialStart(1, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from
-from echelon.jobs.sweeps.schedule import Journal
+from echelon.jobs.sweeps.schedule import TrialJournal
 from echelon.jobs.sweeps.search import choose, importance
 from echelon.jobs.sweeps.space import distribution, grid_values, specs_of, split_spec
 from echelon.telemetry.events import EventRung, EventTrial
@@ -87,7 +87,7 @@ def search(sweep: SweepPlan, upto: int, events: list) -> list:
 
     One trial has no finite value, one has failed.
     """
-    while len(journal := Journal(sweep, events).search) < upto:
+    while len(journal := TrialJournal(sweep, events).search) < upto:
         number = len(journal)
         events = [*events, EventTrial(number=number, params=choose(sweep, journal, number))]
         if number % 4 == 3:
@@ -124,9 +124,9 @@ def test_importance_finds_the_option_that_matters():
             EventTrial(number=number, params=params),
             EventRung(trial=number, rung=0, state="evaluated", value=value),
         ]
-    found = importance(sweep, Journal(sweep, events).search)
+    found = importance(sweep, TrialJournal(sweep, events).search)
     assert list(found)[0] == "ppo.lr" and found["ppo.lr"] > 0.5 and sum(found.values()) == pytest.approx(1.0)
-    assert importance(sweep, Journal(sweep, events[:6]).search) == {}, "too few trials"
+    assert importance(sweep, TrialJournal(sweep, events[:6]).search) == {}, "too few trials"
 
 
 def test_search_without_optuna_names_the_extra(monkeypatch):

@@ -18,7 +18,7 @@ from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.plan import SweepPlan
 from echelon.jobs.sweeps.results import read_results, results
-from echelon.jobs.sweeps.schedule import Journal
+from echelon.jobs.sweeps.schedule import TrialJournal
 from echelon.jobs.sweeps.trials import MAX_CRASHES, TrialRuns
 from echelon.jobs.sweeps.worker import Sweep
 from echelon.runs import RunPaths, create_run, list_runs
@@ -117,7 +117,7 @@ def run_sweep(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) 
 
 def table(paths: RunPaths, plan: SweepPlan) -> list:
     """Return what must be equal: options, seeds and results of every trial, without run ids and times."""
-    journal = Journal(plan, read_events(paths.trials)[0])
+    journal = TrialJournal(plan, read_events(paths.trials)[0])
     return [
         (t.number, t.choice.params, t.choice.seed, t.choice.name)
         + tuple((rung, e.state, e.value, e.global_step) for rung, e in sorted(t.results.items()))
@@ -150,7 +150,7 @@ def test_sweep_killed_at_any_point_ends_with_the_undisturbed_table(undisturbed):
 def test_sweep_results_name_the_best_and_its_command():
     plan, paths = make_plan(at_once=2), create_run("sweep")
     assert run_sweep(paths, plan, Machine(plan), 0)
-    found = results("x", plan, Journal(plan, read_events(paths.trials)[0]))
+    found = results("x", plan, TrialJournal(plan, read_events(paths.trials)[0]))
     search = [row for row in found.trials if "seed" not in row.name]
     assert [row.state for row in search].count("pruned") == 5 and found.progress == 1.0
     complete = [row for row in search if row.state == "complete"]
@@ -182,7 +182,7 @@ def test_trial_with_conflicting_options_fails_alone():
 def test_journal_names_no_folders_but_runs_of_the_sweep():
     plan, sweep, other = make_plan(), create_run("sweep"), create_run("quickstart")
     for name in ("../elsewhere", "a/b", ".hidden", "-rf", "a b"):
-        assert not Journal(plan, [EventTrial(number=0, run=name)]).trials
+        assert not TrialJournal(plan, [EventTrial(number=0, run=name)]).trials
     write_spec(other, JobSpec(kind="train", config=plan.base))
     with pytest.raises(ValueError, match="was not made for the sweep"):
         TrialRuns(plan, sweep).start(EventTrial(number=0, run=other.id, params={"ppo.lr": 1e-3}), 0)
@@ -279,7 +279,7 @@ def disturb(paths: RunPaths, kind: str) -> bool:
 
 def trained_once(paths: RunPaths, plan: SweepPlan) -> None:
     """Every trial has one run, and every run a trial: none was lost or doubled."""
-    journal = Journal(plan, read_events(paths.trials)[0])
+    journal = TrialJournal(plan, read_events(paths.trials)[0])
     runs = trial_runs(paths)
     assert {run.id for run in runs} == {t.choice.run for t in journal.trials.values()}
     assert all(any(isinstance(event, EventStart) for event in read_events(run.metrics)[0]) for run in runs)

@@ -14,7 +14,7 @@ import numpy as np
 
 from echelon import play_protocol as play
 from echelon.play.config import PlayConfig
-from echelon.play.session import Session
+from echelon.play.session import PlaySession
 from echelon.play_channel import connect, packet, read_packet
 from echelon.runs import RunPaths
 
@@ -61,7 +61,9 @@ class SocketClient:
 
 
 @contextlib.asynccontextmanager
-async def running_session(home: Path, options: dict[str, Any] | None = None, **limits: Any) -> AsyncIterator[Session]:
+async def running_session(
+    home: Path, options: dict[str, Any] | None = None, **limits: Any
+) -> AsyncIterator[PlaySession]:
     """Yield a session that listens in a run folder of ``home``; it is stopped at the end.
 
     Its matches do not wait for a first picture by default.
@@ -72,7 +74,7 @@ async def running_session(home: Path, options: dict[str, Any] | None = None, **l
     paths.spec.write_text(json.dumps({"kind": "play", "config": {}}))
     stop = False
     config = PlayConfig.from_dict({**SMALL, **(options or {})})
-    session = Session(paths, config, should_stop=lambda: stop, **{"picture_s": 0.0, **limits})
+    session = PlaySession(paths, config, should_stop=lambda: stop, **{"picture_s": 0.0, **limits})
     ready = asyncio.Event()
     task = asyncio.create_task(session.run(ready.set))
     await ready.wait()
@@ -83,14 +85,14 @@ async def running_session(home: Path, options: dict[str, Any] | None = None, **l
         await asyncio.wait_for(task, WAIT_S)
 
 
-async def join(session: Session, name: str = "") -> SocketClient:
+async def join(session: PlaySession, name: str = "") -> SocketClient:
     client = SocketClient(*await connect(session.paths))
     client.send(play.Hello(version=play.PLAY_VERSION, name=name))
     await client.wait_for("welcome")
     return client
 
 
-async def seated(session: Session, mech: str = "") -> tuple[SocketClient, dict[str, Any]]:
+async def seated(session: PlaySession, mech: str = "") -> tuple[SocketClient, dict[str, Any]]:
     client = await join(session)
     await client.wait_for("state", phase="playing")
     client.send(play.Take(mech=mech))

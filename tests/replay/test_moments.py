@@ -10,7 +10,7 @@ import pytest
 
 from echelon.replay import match_text
 from echelon.replay import moments as module
-from echelon.replay.moments import AGAINST, BONUS, MIN_SCORE, Moment, MomentScan
+from echelon.replay.moments import AGAINST, BONUS, MIN_SCORE, MomentScan, TurningPoint
 from echelon.replay.reader import Replay
 from echelon.replay.schema import EVENTS, MAX_MOMENT_MECHS, MAX_MOMENTS, MAX_WIN_POINTS, EventKind, HitFlag, MechFlag
 from echelon.replay.winprob import FEATURES, WinModel
@@ -331,5 +331,5 @@ def test_index_has_what_an_unclosed_file_computes_up_to_the_result(path, tmp_pat
     ("team", "change", "score"), [(0, 0.2, 0.2), (1, 0.2, 0.2 * AGAINST), (1, -0.2, 0.2), (-1, -0.2, 0.2)]
 )
 def test_moment_counts_less_when_the_acting_team_loses_by_it(team, change, score):
-    moment = Moment(20, "kill", team, (), 0.5, 0.5 + change, "")
+    moment = TurningPoint(20, "kill", team, (), 0.5, 0.5 + change, "")
     assert moment.score == pytest.approx(score + BONUS["kill"])

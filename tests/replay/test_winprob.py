@@ -12,8 +12,8 @@ import pytest
 from echelon.replay import winprob, winprob_fit
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WIN_GROUPS, MechFlag
-from echelon.replay.winprob import FEATURES, MODEL_FILE, Roster, Situation, WinModel, features, load_model
-from echelon.replay.winprob_fit import Rows, Sampled
+from echelon.replay.winprob import FEATURES, MODEL_FILE, MatchSituation, Roster, WinModel, features, load_model
+from echelon.replay.winprob_fit import FitRows, Sampled
 from tests.golden import FOLDER, assert_golden_json, assert_golden_text
 from tests.replay.golden import SMALL, SMOKE
 
@@ -22,10 +22,10 @@ CHUNKS = (0, 3, 7)
 """Chunks of the golden replay whose first frames are compared."""
 
 
-def situation(replay: Replay, number: int, roster: Roster | None = None) -> Situation:
+def situation(replay: Replay, number: int, roster: Roster | None = None) -> MatchSituation:
     """Return the state in all frames of a chunk."""
     chunk = replay.chunk(number)
-    return Situation.of(roster or Roster.of(replay.header), chunk.frames, chunk.ticks)
+    return MatchSituation.of(roster or Roster.of(replay.header), chunk.frames, chunk.ticks)
 
 
 def swapped(header: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_swapped_teams_have_exactly_the_remaining_probability(path):
             chunk = replay.chunk(number)
             frames = {**chunk.frames, "score": chunk.frames["score"][:, ::-1]}
             values = features(situation(replay, number))
-            mirrored = features(Situation.of(Roster.of(swapped(replay.header)), frames, chunk.ticks))
+            mirrored = features(MatchSituation.of(Roster.of(swapped(replay.header)), frames, chunk.ticks))
             assert (mirrored == -values).all()
             assert (model.probability(mirrored) == 1 - model.probability(values)).all()
             low, high = model.band(values)
@@ -157,10 +157,10 @@ def sampled(count: int, weights: np.ndarray, seed: int, pilots: tuple[str, str] 
 def test_fit_finds_the_coefficients_behind_results():
     weights = np.zeros(len(FEATURES))
     weights[:4] = 1.5, -1.0, 0.5, 0.8
-    rows = Rows.of(sampled(1500, weights, 0))
+    rows = FitRows.of(sampled(1500, weights, 0))
     found = winprob_fit.fit(rows.values, rows.result, rows.weight, penalty=1.0)
     assert np.abs(found - weights).max() < 0.35
-    model = winprob_fit.fit_model(rows, Rows.of(sampled(500, weights, 1)))
+    model = winprob_fit.fit_model(rows, FitRows.of(sampled(500, weights, 1)))
     assert np.corrcoef(model.weights, weights)[0, 1] > 0.97 and len(model.ensemble) == winprob_fit.ENSEMBLE
     near, far = rows.values[:50], rows.values[:50] * 5
     widths = [np.mean(np.subtract(*model.band(values)[::-1])) for values in (near * 0.1, near)]
@@ -169,14 +169,14 @@ def test_fit_finds_the_coefficients_behind_results():
 
 def test_calibration_factor_shrinks_an_overconfident_model():
     weights = np.full(len(FEATURES), 0.4)
-    held = Rows.of(sampled(2000, weights, 2))
+    held = FitRows.of(sampled(2000, weights, 2))
     model = WinModel(3 * weights, np.stack([3 * weights]))
     assert winprob_fit.calibration_factor(model, held) == pytest.approx(1 / 3, abs=0.06)
 
 
 def test_calibration_error_of_a_known_gap():
     matches = [Sampled(("a", "b"), str(i), float(i % 10 < 6), np.zeros((4, len(FEATURES)))) for i in range(1000)]
-    rows = Rows.of(matches)
+    rows = FitRows.of(matches)
     error, low, high = winprob_fit.calibration_error(np.full(len(rows.result), 0.75), rows)
     assert error == pytest.approx(0.15) and low < error < high
     assert winprob_fit.brier(np.full(len(rows.result), 0.6), rows) == pytest.approx(0.24)
@@ -188,7 +188,7 @@ def test_held_out_pilots_and_maps_are_never_fitted(monkeypatch):
     seen: list[int] = []
     fit_model = winprob_fit.fit_model
 
-    def counted(rows: Rows, held: Rows) -> WinModel:
+    def counted(rows: FitRows, held: FitRows) -> WinModel:
         seen.append(len(rows.values))
         return fit_model(rows, held)
 

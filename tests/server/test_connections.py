@@ -13,7 +13,7 @@ import pytest
 
 from echelon.server import live, routes
 from echelon.server.connections import Connection
-from echelon.server.responses import Body, ResponseCache
+from echelon.server.responses import ResponseBody, ResponseCache
 from tests.server.conftest import MATCH
 from tests.server.support import WAIT_S, connected, served, until
 
@@ -228,7 +228,7 @@ async def test_response_cache_computes_once_per_key_and_evicts():
     async def make(body):
         made.append(body)
         await asyncio.sleep(0)
-        return Body(body)
+        return ResponseBody(body)
 
     same = await asyncio.gather(*(cache.get("a", lambda: make(b"1234")) for _ in range(64)))
     await cache.get("b", lambda: make(b"12345678"))  # evicts the first
@@ -243,7 +243,7 @@ async def test_response_cache_retries_after_failure():
     async def answer(body):
         if not body:
             raise ValueError("not now")
-        return Body(body)
+        return ResponseBody(body)
 
     with pytest.raises(ValueError, match="not now"):
         await cache.get("a", lambda: answer(b""))

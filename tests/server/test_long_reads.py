@@ -18,7 +18,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.validate import ChunkRef, Index
 from echelon.server import catalogue, routes
 from echelon.server.catalogue import ReplayCatalogue, match_id
-from echelon.server.responses import RESPONSE_CACHE, Body, ResponseCache
+from echelon.server.responses import RESPONSE_CACHE, ResponseBody, ResponseCache
 from tests.replay.synthetic import write_match
 from tests.server.conftest import MATCH, RUN
 from tests.server.support import WAIT_S, served, until
@@ -219,7 +219,7 @@ async def test_body_is_computed_again_after_its_last_request_has_gone():
         except asyncio.CancelledError:
             cancelled.append(1)
             raise
-        return Body(b"body")
+        return ResponseBody(b"body")
 
     first, second = (asyncio.create_task(cache.get("k", compute)) for _ in range(2))
     await asyncio.sleep(0)

@@ -19,8 +19,8 @@ from echelon.server.responses import (
     BINARY,
     REVALIDATE,
     SLICE_BYTES,
-    Body,
     NoRoomError,
+    ResponseBody,
     ResponseCache,
     body_response,
     long_json_response,
@@ -102,7 +102,7 @@ async def test_tag_changes_with_the_file(home, client):
 
 @pytest.fixture
 def large_body(monkeypatch):
-    body = Body(bytes(LARGE))
+    body = ResponseBody(bytes(LARGE))
     monkeypatch.setattr(
         routes, "body_response", lambda request, *rest: body_response(request, body, BINARY, REVALIDATE)
     )
@@ -235,7 +235,7 @@ async def test_body_is_hashed_once_on_a_thread_and_counts_until_nothing_refers_t
     digest = responses.hashlib.sha256
     monkeypatch.setattr(responses.hashlib, "sha256", lambda data: hashed.append(threading.get_ident()) or digest(data))
     cache = ResponseCache(max_bytes=100, max_total=LARGE)
-    body = await cache.get("world", lambda: asyncio.to_thread(Body, bytes(LARGE)))
+    body = await cache.get("world", lambda: asyncio.to_thread(ResponseBody, bytes(LARGE)))
     assert (cache.total, cache.size) == (LARGE, 0)
     with pytest.raises(NoRoomError):
         await cache.admit(lambda: pytest.fail("computed"))

@@ -37,8 +37,8 @@ NOT_RESET: dict[str, str] = {
     "episode": "the number of episodes begun",
     "surveys": "the number of computations of the telemetry map",
     **dict.fromkeys(("actions", "value"), "policies write it before every step"),
-    **dict.fromkeys((*fields_of(referee.Outcome), *fields_of(reward.Rewards)), "each step writes it before it is read"),
-    **dict.fromkeys((n for n in fields_of(referee.EpisodeStats) if n.startswith("done_")), "of the finished episode"),
+    **dict.fromkeys((*fields_of(referee.StepOutcome), *fields_of(reward.Rewards)), "each step writes it before a read"),
+    **dict.fromkeys((n for n in fields_of(referee.EpisodeArrays) if n.startswith("done_")), "of the finished episode"),
     **dict.fromkeys(memory.FIELDS, "the first decision of an episode resets or ignores it"),
 }  # fmt: skip
 """Array that keeps its values over a reset -> why the next episode does not depend on them."""

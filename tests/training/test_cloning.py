@@ -12,7 +12,7 @@ import torch
 from echelon import demos
 from echelon.config import EnvConfig, ModelConfig, TeacherConfig, WorldConfig, env_signature
 from echelon.config.presets import get_preset
-from echelon.demos import NO_EPISODE, Counts, DemoWriter, Manifest, Side, empty_arrays
+from echelon.demos import NO_EPISODE, Counts, DemoSide, DemoWriter, Manifest, empty_arrays
 from echelon.env import layout
 from echelon.rl.weights import load_policy
 from echelon.training.cloning import Epoch, clone, discounted
@@ -51,7 +51,8 @@ def recording(tmp_path) -> Path:
     arrays["dones"][[29, 39], :] = [[1] * 6 + [0] * 6, [0] * 6 + [1] * 6]
     request = Manifest(
         **sizes, config=env_signature(ENV),
-        policy=Side(name="one"), opponent=Side(name="two"), weapon_prob=1.0, first_seed=0, matches=2, versions={},
+        policy=DemoSide(name="one"), opponent=DemoSide(name="two"),
+        weapon_prob=1.0, first_seed=0, matches=2, versions={},
     )  # fmt: skip
     DemoWriter(tmp_path / "demos", request).append(arrays, Counts(episodes=2))
     return tmp_path / "demos"

@@ -13,7 +13,7 @@ from echelon.config import EnvConfig, WorldConfig
 from echelon.demos import NO_EPISODE
 from echelon.training import demonstrations
 from echelon.training.batch_options import Episodes, Pilots, Sides
-from echelon.training.demonstrations import DemoPlan, Player, record
+from echelon.training.demonstrations import DemoPlan, DemoPlayer, record
 from echelon.training.vec_env import VectorEnv
 from echelon_cli import output
 from tests.arena.policy_files import loaded, save
@@ -21,7 +21,7 @@ from tests.cli.conftest import echelon as echelon
 from tests.cli.conftest import parsed
 
 ENV = EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=12), max_episode_seconds=3.0)
-EXPERT, EASY = Player("heuristic:expert", level="expert"), Player("heuristic:easy", level="easy")
+EXPERT, EASY = DemoPlayer("heuristic:expert", level="expert"), DemoPlayer("heuristic:easy", level="easy")
 
 
 def plan(**changes) -> DemoPlan:
@@ -65,8 +65,8 @@ def test_recorded_battle_replays_to_the_same_observations_rewards_and_outcomes(t
 
 
 def test_waves_and_interrupts_do_not_change_what_is_recorded(tmp_path, monkeypatch):
-    players = {"policy": Player("one", loaded=loaded(1, env=ENV), samples=True),
-               "opponent": Player("two", loaded=loaded(2, env=ENV), samples=True)}  # fmt: skip
+    players = {"policy": DemoPlayer("one", loaded=loaded(1, env=ENV), samples=True),
+               "opponent": DemoPlayer("two", loaded=loaded(2, env=ENV), samples=True)}  # fmt: skip
     short = replace(ENV, max_episode_seconds=1.0)
     for player in players.values():
         player.loaded.meta["id"] = player.name
@@ -97,7 +97,7 @@ def test_impossible_plans_are_rejected(changes, message):
 
 
 def test_policy_of_another_environment_is_rejected(tmp_path):
-    other = Player("other", loaded=loaded(1, env=replace(ENV, observe_target=True)))
+    other = DemoPlayer("other", loaded=loaded(1, env=replace(ENV, observe_target=True)))
     with pytest.raises(ValueError, match="checkpoint does not fit: obs_dim"):
         record(plan(policy=other), tmp_path / "demos")
     assert not (tmp_path / "demos").exists()

@@ -16,7 +16,7 @@ from echelon.jobs.evaluations import batch_event, played_parts
 from echelon.rl.weights import find_checkpoint
 from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import EventLog
-from echelon.training.eval_job import ROWS_PER_BATCH, EvalMatches, EvalPlan, Part, PlayedPart, batch_seeds
+from echelon.training.eval_job import ROWS_PER_BATCH, EvalMatches, EvalPart, EvalPlan, PlayedPart, batch_seeds
 from echelon.training.evaluation import evaluate_ladder
 from echelon.training.weights import export_checkpoint
 from tests.arena.policy_files import SMALL, save
@@ -36,7 +36,9 @@ def folder(tmp_path_factory) -> Path:
     return root
 
 
-def played(plan: EvalPlan, folder: Path, done: tuple[Part, ...] = (), limit: int = 99) -> dict[Part, PlayedPart]:
+def played(
+    plan: EvalPlan, folder: Path, done: tuple[EvalPart, ...] = (), limit: int = 99
+) -> dict[EvalPart, PlayedPart]:
     parts = EvalMatches(plan, folder).play(done, lambda finished: None)
     found = {part.part: part for _, part in zip(range(limit), parts, strict=False)}
     parts.close()
@@ -89,7 +91,7 @@ def test_one_batch_equals_the_evaluation_in_one_go(folder):
 def test_resumed_evaluation_equals_undisturbed_one(folder, tmp_path):
     matches, whole = EvalMatches(PLAN, folder), played(PLAN, folder)
     assert list(whole) == list(PLAN.parts())
-    found: dict[Part, PlayedPart] = {}
+    found: dict[EvalPart, PlayedPart] = {}
     while len(found) < len(whole):
         # a kill after five parts, in the middle of a batch; the file is all that remains
         for part in played(PLAN, folder, tuple(found), limit=5).values():
@@ -103,7 +105,7 @@ def test_resumed_evaluation_equals_undisturbed_one(folder, tmp_path):
     for name in PLAN.opponents:
         first, second = matches.stats(name, whole), matches.stats(name, found)
         assert without_times(matches.result({name: first}, ())) == without_times(matches.result({name: second}, ()))
-    last = batch_event(found, found[Part(1, "heuristic:hard", False)], PLAN)
+    last = batch_event(found, found[EvalPart(1, "heuristic:hard", False)], PLAN)
     assert (last.played, last.matches, last.episodes, last.episodes_planned) == (24, 24, 6, 6)
     most = max(ROWS_PER_BATCH.values()) // SHORT.team_size
     assert len(to_json(last)) / len(last.results) * most < MAX_RECORD_BYTES, "longer records cannot be read"

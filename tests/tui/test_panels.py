@@ -27,7 +27,7 @@ from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart, unneeded_panels
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_phase_legend, draw_reward_terms, phase_shares, stacked_bar
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.evaluations import draw_evaluations
-from echelon_cli.tui.panels.header import SHORT, TALL, Header
+from echelon_cli.tui.panels.header import SHORT, TALL, HeaderPanel
 from echelon_cli.tui.panels.league_rating import draw_league_rating
 from echelon_cli.tui.panels.log import draw_log, line_role
 from echelon_cli.tui.panels.machine import draw_machine
@@ -69,7 +69,7 @@ def canned_view(updates: int = UPDATES) -> RunView:
     )
 
 
-def drawn(widget: Panel | Header, view: RunView, width: int, height: int) -> str:
+def drawn(widget: Panel | HeaderPanel, view: RunView, width: int, height: int) -> str:
     widget.set_reactive(type(widget).view, view)
     return widget.draw(width, height).text()
 
@@ -97,14 +97,14 @@ def test_panel_fits_any_size_and_empty_run(name, size):
 @pytest.mark.golden
 @pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
 def test_header_matches_snapshot(name, size):
-    compare(name, drawn(Header(theme=THEME), canned_view(), *size))
+    compare(name, drawn(HeaderPanel(theme=THEME), canned_view(), *size))
 
 
 def test_header_shows_state_and_problems_before_records():
     starting = RunView(id="a-b-c-d", state="starting", phase="starting")
-    assert "starting" in drawn(Header(theme=THEME), starting, 80, SHORT)
+    assert "starting" in drawn(HeaderPanel(theme=THEME), starting, 80, SHORT)
     view = RunView(id="x", state="crashed", reason="the worker died of SIGKILL", preset="quickstart")
-    assert "the worker died of SIGKILL" in drawn(Header(theme=THEME), view, 100, SHORT)
+    assert "the worker died of SIGKILL" in drawn(HeaderPanel(theme=THEME), view, 100, SHORT)
 
 
 TABLE = f"{inspect.getsourcefile(panels)}:{inspect.getsource(panels).splitlines().index(PANELS_LINE) + 1}"
@@ -268,13 +268,13 @@ def test_header_shows_recent_alert_of_running_run():
     last = max(event.time for event in events(5))
     builder.add(EventAlert(message="disk low: 12 MiB left", time=last))
     living = RunView(id="x", state="running", snapshot=builder.snapshot())
-    assert "disk low: 12 MiB left" in drawn(Header(theme=THEME), living, 100, SHORT)
+    assert "disk low: 12 MiB left" in drawn(HeaderPanel(theme=THEME), living, 100, SHORT)
     ended = RunView(id="x", state="completed", preset="quickstart", snapshot=builder.snapshot())
-    assert "disk low" not in drawn(Header(theme=THEME), ended, 100, SHORT)
+    assert "disk low" not in drawn(HeaderPanel(theme=THEME), ended, 100, SHORT)
     builder.add(update_event(6, random.Random(1)))
     builder.add(EventAlert(message="goes on", level="info", time=last + 9999))
     later = RunView(id="x", state="running", preset="quickstart", snapshot=builder.snapshot())
-    assert "quickstart" in drawn(Header(theme=THEME), later, 100, SHORT)
+    assert "quickstart" in drawn(HeaderPanel(theme=THEME), later, 100, SHORT)
 
 
 def test_evaluations_are_coloured_only_where_significant_and_sized_to_the_panel():

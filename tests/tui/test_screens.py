@@ -15,7 +15,7 @@ from echelon.telemetry.log import EventLog
 from echelon_cli.tui.feed.messages import ViewChanged
 from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels import PAGES, PANELS
-from echelon_cli.tui.panels.header import Header
+from echelon_cli.tui.panels.header import HeaderPanel
 from echelon_cli.tui.screens.base import COMMON_KEYS
 from echelon_cli.tui.screens.help import HelpScreen
 from echelon_cli.tui.screens.log import LogScreen
@@ -263,6 +263,6 @@ async def test_screen_being_removed_receives_no_messages(dashboard, living):
     async with dashboard(living) as user:
         await user.until("running", "amber-jackal")
         assert user.app.active_screen is user.app.screen
-        await user.app.screen.query_one(Header).remove()
+        await user.app.screen.query_one(HeaderPanel).remove()
         assert user.app.active_screen is None
         user.app.on_view_changed(ViewChanged(user.app.run_view))

@@ -122,7 +122,7 @@ export interface WorldSpec {
   size: [number, number, number];
 }
 /** Values of a mech class. */
-export interface ChassisSpec {
+export interface ChassisEntry {
   name: string;
   size: [number, number, number];
   hp: number;
@@ -132,7 +132,7 @@ export interface ChassisSpec {
   max_jet: number;
 }
 /** Values of a weapon. */
-export interface WeaponSpec {
+export interface WeaponEntry {
   name: string;
   guidance: string;
   range: number;
@@ -205,8 +205,8 @@ export interface Header {
   sensing: SensingSpec;
   without: string[];
   changes: Record<string, unknown>;
-  chassis: ChassisSpec[];
-  weapons: WeaponSpec[];
+  chassis: ChassisEntry[];
+  weapons: WeaponEntry[];
   materials: string[];
   events: string[];
   flags: string[];

@@ -13,7 +13,7 @@ from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.display import DisplayRules
 from echelon.env.observe.ego import log_scale, loudness
-from echelon.env.observe.helpers import Rows, row_index
+from echelon.env.observe.helpers import ObsRows, row_index
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, to_heading
 from echelon.sim.state import Episode, Mechs, Senses
@@ -93,7 +93,7 @@ def update_scope(
 
 
 @wp.kernel
-def write_scope(display: DisplayRules, mechs: Mechs, scope: Scope, scope_at: wp.int32, rows_out: Rows):
+def write_scope(display: DisplayRules, mechs: Mechs, scope: Scope, scope_at: wp.int32, rows_out: ObsRows):
     """Write the levels and changes of the four sectors; zero for a dead mech and without a scope."""
     e, m = wp.tid()
     n = row_index(rows_out, e, m)

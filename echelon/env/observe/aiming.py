@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import layout
-from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_edge, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, row_index
 from echelon.nav.waypoints import CODE_GOAL, CODE_NONE, LOOK_AHEAD, FlowFields, cell_below, shortest_layer
 from echelon.sim.geometry import clamp_unit, cos_sin, exponential, to_heading, xy_length
 from echelon.sim.state import Controls, Mechs, World
@@ -73,7 +73,7 @@ def write_aiming(
     controls: Controls,
     contact_rows: wp.int32,
     aiming_at: wp.int32,
-    rows_out: Rows,
+    rows_out: ObsRows,
 ):
     """Write range, bearing and targets of every contact, after ``write_contacts``; empty rows are zero."""
     e, m = wp.tid()
@@ -136,7 +136,7 @@ def course(flow: FlowFields, layer: int, size: wp.vec3i, p: wp.vec3, foot: float
 
 
 @wp.kernel
-def write_course(rules: Rules, flow: FlowFields, world: World, mechs: Mechs, course_at: wp.int32, rows_out: Rows):
+def write_course(rules: Rules, flow: FlowFields, world: World, mechs: Mechs, course_at: wp.int32, rows_out: ObsRows):
     """Write range, bearing and radius of the zone, and the path to it; zero for a dead mech."""
     e, m = wp.tid()
     n = row_index(rows_out, e, m)

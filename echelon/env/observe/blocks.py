@@ -14,7 +14,7 @@ from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.display import DisplayRules
 from echelon.env.observe.helpers import (
-    Rows,
+    ObsRows,
     all_finite,
     as_flag,
     clear_columns,
@@ -23,7 +23,7 @@ from echelon.env.observe.helpers import (
     row_index,
 )
 from echelon.env.observe.telemetry_map import TelemetryMap
-from echelon.env.referee import Outcome
+from echelon.env.referee import StepOutcome
 from echelon.sim.geometry import HALF_PI, cos_sin, to_heading, xy_length
 from echelon.sim.state import Controls, Mechs, World
 from echelon.sim.tables import Rules
@@ -101,7 +101,7 @@ def write_squad_row(
     display: DisplayRules,
     mechs: Mechs,
     controls: Controls,
-    outcome: Outcome,
+    outcome: StepOutcome,
     e: int,
     j: int,
     rel: wp.vec3,
@@ -139,8 +139,8 @@ def write_squad(
     world: World,
     mechs: Mechs,
     controls: Controls,
-    outcome: Outcome,
-    rows_out: Rows,
+    outcome: StepOutcome,
+    rows_out: ObsRows,
 ):
     """Write the squad rows, their mask and ``panel.squad``, as detailed as the suite allows."""
     e, m = wp.tid()
@@ -166,7 +166,7 @@ def write_squad(
 
 
 @wp.kernel
-def write_messages(rules: Rules, mechs: Mechs, controls: Controls, comms_at: wp.int32, rows_out: Rows):
+def write_messages(rules: Rules, mechs: Mechs, controls: Controls, comms_at: wp.int32, rows_out: ObsRows):
     """Write the messages that the pack sent in the last step, in roster order, the own message included."""
     e, m = wp.tid()
     n = row_index(rows_out, e, m)
@@ -223,7 +223,7 @@ def read_window(world: World, e: int, x0: int, y0: int, layers: wp.uint64) -> Wi
 
 
 @wp.kernel
-def write_local_map(world: World, mechs: Mechs, local_map_at: wp.int32, low_layers: wp.uint64, rows_out: Rows):
+def write_local_map(world: World, mechs: Mechs, local_map_at: wp.int32, low_layers: wp.uint64, rows_out: ObsRows):
     """Write which cells around the mech, in its heading frame, block walking; cells outside the map do.
 
     ``low_layers`` has a bit set for each layer that a walking mech occupies.
@@ -254,7 +254,7 @@ def write_local_map(world: World, mechs: Mechs, local_map_at: wp.int32, low_laye
 
 
 @wp.kernel
-def write_telemetry(mechs: Mechs, telemetry_map: TelemetryMap, telemetry_at: wp.int32, rows_out: Rows):
+def write_telemetry(mechs: Mechs, telemetry_map: TelemetryMap, telemetry_at: wp.int32, rows_out: ObsRows):
     """Write the telemetry map, rows from rear to front, columns from right to left.
 
     It is rotated by the quarter turn nearest to the heading, so that every bin is shown whole and "ahead" means the
@@ -285,7 +285,7 @@ def write_telemetry(mechs: Mechs, telemetry_map: TelemetryMap, telemetry_at: wp.
 
 
 @wp.kernel
-def write_target(mechs: Mechs, controls: Controls, target_at: wp.int32, rows_out: Rows):
+def write_target(mechs: Mechs, controls: Controls, target_at: wp.int32, rows_out: ObsRows):
     """Write which contact slot the last action chose as target, and whether the target is alive."""
     e, m = wp.tid()
     n = row_index(rows_out, e, m)
@@ -303,7 +303,7 @@ def replace_nonfinite(
     controls: Controls,
     contact_rows: wp.int32,
     checked_columns: wp.vec4i,
-    rows_out: Rows,
+    rows_out: ObsRows,
     bad_obs_out: wp.array2d(dtype=wp.int32),
 ):
     """Replace the non-finite entries of a finished row by 0 and count them.

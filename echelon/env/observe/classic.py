@@ -20,7 +20,7 @@ from echelon.env.observe.ego import (
     timer_share,
     zone_lead,
 )
-from echelon.env.observe.helpers import Rows, as_flag, longest_side, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, longest_side, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
@@ -51,7 +51,7 @@ def write_self_senses(
     acoustic_at: wp.int32,
     hull_at: wp.int32,
     self_at: wp.int32,
-    rows_out: Rows,
+    rows_out: ObsRows,
 ):
     """Write sound, own class, hits, warnings and sensor quality; zero all three blocks for a dead mech."""
     e, m = wp.tid()
@@ -86,7 +86,7 @@ def write_self_senses(
 
 @wp.kernel
 def write_self_state(
-    rules: Rules, display: DisplayRules, mechs: Mechs, controls: Controls, self_at: wp.int32, rows_out: Rows
+    rules: Rules, display: DisplayRules, mechs: Mechs, controls: Controls, self_at: wp.int32, rows_out: ObsRows
 ):
     """Write the mech's condition, velocity and cooldowns, after ``write_self_senses``."""
     e, m = wp.tid()
@@ -121,7 +121,7 @@ def write_self_state(
 
 @wp.kernel
 def write_self_match(
-    rules: Rules, world: World, episode: Episode, mechs: Mechs, controls: Controls, self_at: wp.int32, rows_out: Rows
+    rules: Rules, world: World, episode: Episode, mechs: Mechs, controls: Controls, self_at: wp.int32, rows_out: ObsRows
 ):
     """Write the zone, score, time and display controls, after ``write_self_senses``."""
     e, m = wp.tid()

@@ -20,7 +20,7 @@ from echelon.env.display import (
     make_viewer,
     status_bits,
 )
-from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_edge, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, row_index
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
 from echelon.sim.state import Episode, Mechs, Senses, Tracks, World
@@ -94,7 +94,7 @@ def painter_is_packmate(mechs: Mechs, e: int, m: int, painter: int) -> bool:
 
 
 @wp.struct
-class Track:
+class ContactTrack:
     """State of a contact as the observer knows it: current in sight, else as last seen."""
 
     age: int
@@ -108,9 +108,9 @@ class Track:
 
 
 @wp.func
-def track_of(d: DisplayRules, viewer: Viewer, mechs: Mechs, senses: Senses, tracks: Tracks, j: int) -> Track:
+def track_of(d: DisplayRules, viewer: Viewer, mechs: Mechs, senses: Senses, tracks: Tracks, j: int) -> ContactTrack:
     e = viewer.env
-    track = Track()
+    track = ContactTrack()
     track.age = wp.max(0, known_age(d, viewer, mechs, senses, j))
     if track.age > 0:
         k = (viewer.step - track.age) % tracks.trace_pos.shape[1]
@@ -135,7 +135,7 @@ def jitter(sd: float, key: wp.uint32, draw: int) -> wp.vec3:
 
 
 @wp.struct
-class Frame:
+class ContactFrame:
     """The observer's frame and scales for its contact columns."""
 
     pos: wp.vec3
@@ -157,9 +157,9 @@ def write_contact(
     rules: Rules,
     d: DisplayRules,
     viewer: Viewer,
-    frame: Frame,
+    frame: ContactFrame,
     mechs: Mechs,
-    track: Track,
+    track: ContactTrack,
     j: int,
     key: wp.uint32,
     at: int,
@@ -217,7 +217,7 @@ def write_contacts(
     senses: Senses,
     tracks: Tracks,
     contact_rows: wp.int32,
-    rows_out: Rows,
+    rows_out: ObsRows,
 ):
     """Write ``contact_rows`` contact rows, and in the suite layout their mask."""
     e, m = wp.tid()
@@ -227,7 +227,7 @@ def write_contacts(
     row = rows_out.obs[rows_out.obs_row[0], n]
     step = episode.decision[e]
     viewer = make_viewer(display, senses, e, m, step)
-    frame = Frame()
+    frame = ContactFrame()
     frame.pos = mechs.pos[e, m]
     frame.yaw = mechs.yaw[e, m]
     frame.heading = cos_sin(frame.yaw)

@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.env import layout
 from echelon.env.display import DisplayRules, Suites
-from echelon.env.observe.helpers import Rows, as_flag, clear_columns, longest_side, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_side, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.geometry import clamp_unit, cos_sin, natural_log, to_heading
@@ -138,7 +138,7 @@ def write_ego_senses(
     was_hit: wp.array2d(dtype=wp.int32),
     rounds: Rounds,
     senses: Senses,
-    rows_out: Rows,
+    rows_out: ObsRows,
 ):
     """Clear the ego columns, then write sound, hits, warnings and sensor quality."""
     e, m = wp.tid()
@@ -175,7 +175,7 @@ def write_ego_state(
     episode: Episode,
     mechs: Mechs,
     controls: Controls,
-    rows_out: Rows,
+    rows_out: ObsRows,
 ):
     """Write the mech's condition, the zone, the score and the time, after ``write_ego_senses``."""
     e, m = wp.tid()
@@ -231,7 +231,7 @@ def write_descriptor_and_panel(
     mechs: Mechs,
     controls: Controls,
     was_hit: wp.array2d(dtype=wp.int32),
-    rows_out: Rows,
+    rows_out: ObsRows,
 ):
     """Write the suite descriptor and the panel, except ``panel.squad``; intel and orders are always 0."""
     e, m = wp.tid()

@@ -10,7 +10,7 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 @array_struct
-class Rows:
+class ObsRows:
     """The observation buffer, and which mechs are observed; a launch may give other arrays for each."""
 
     fresh = Field(wp.int32, "E", "1 in the environments that are observed")
@@ -20,7 +20,7 @@ class Rows:
 
 
 @wp.func
-def row_index(rows: Rows, e: int, m: int) -> int:
+def row_index(rows: ObsRows, e: int, m: int) -> int:
     """Return the observation row of a mech, -1 if it is not observed."""
     if rows.fresh[e] == 0:
         return -1

@@ -13,7 +13,7 @@ from typing import Any
 from echelon.jobs.labels import variant_names
 from echelon.jobs.spec import read_spec
 from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, command_words, plan_from
-from echelon.jobs.sweeps.schedule import Journal, Trial, next_step, ranked, rounds
+from echelon.jobs.sweeps.schedule import Trial, TrialJournal, next_step, ranked, rounds
 from echelon.jobs.sweeps.search import importance
 from echelon.runs import RunPaths, command
 from echelon.statistics import Estimate, aggregate, paired_improvement
@@ -84,10 +84,10 @@ def read_results(paths: RunPaths) -> SweepResults:
     if spec.kind != "sweep":
         raise ValueError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a sweep")
     plan = plan_from(spec.config.get("sweep"))
-    return results(paths.id, plan, Journal(plan, read_events(paths.trials)[0]))
+    return results(paths.id, plan, TrialJournal(plan, read_events(paths.trials)[0]))
 
 
-def results(name: str, plan: SweepPlan, journal: Journal) -> SweepResults:
+def results(name: str, plan: SweepPlan, journal: TrialJournal) -> SweepResults:
     best = ranked(journal.search)
     order = [*best, *(trial for trial in journal.in_order if trial not in best)]
     names = _names(journal)
@@ -111,7 +111,7 @@ def results(name: str, plan: SweepPlan, journal: Journal) -> SweepResults:
     )
 
 
-def _names(journal: Journal) -> dict[int, str]:
+def _names(journal: TrialJournal) -> dict[int, str]:
     search = journal.search
     differing = variant_names([{k: _rounded(v) for k, v in trial.choice.params.items()} for trial in search])
     names = {trial.number: name for trial, name in zip(search, differing, strict=True)}
@@ -140,7 +140,7 @@ def _row(trial: Trial, name: str, state: str) -> TrialRow:
     )
 
 
-def _state(plan: SweepPlan, journal: Journal, trial: Trial) -> str:
+def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial) -> str:
     """Return the state of a trial; a trial of the search is pruned once its batch goes on without it."""
     if trial.failure:
         return "failed"

@@ -53,7 +53,7 @@ class Trial:
         return -value, -margin, self.number
 
 
-class Journal:
+class TrialJournal:
     """The trials of a sweep by number, from the records of its journal; rungs beyond those of the plan are left out."""
 
     def __init__(self, plan: SweepPlan, events: Iterable[Event] = ()) -> None:
@@ -96,7 +96,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class Start:
+class TrialStart:
     """Start or resume a trial towards a rung."""
 
     trial: int
@@ -108,15 +108,15 @@ class Wait:
     """Nothing can start before a running trial reaches its rung."""
 
 
-Step = EventTrial | Start | Wait
+Step = EventTrial | TrialStart | Wait
 """A trial without a run, and without options where it is one of the search; or a start; or a wait."""
 
 
-def next_step(plan: SweepPlan, journal: Journal) -> Step | None:
+def next_step(plan: SweepPlan, journal: TrialJournal) -> Step | None:
     return _next_of_search(plan, journal) or _next_of_repeats(plan, journal)
 
 
-def _next_of_search(plan: SweepPlan, journal: Journal) -> Step | None:
+def _next_of_search(plan: SweepPlan, journal: TrialJournal) -> Step | None:
     search = journal.search
     for first in range(0, plan.search_trials, plan.batch):
         members = search[first : first + plan.batch]
@@ -124,7 +124,7 @@ def _next_of_search(plan: SweepPlan, journal: Journal) -> Step | None:
             return EventTrial(number=len(journal.trials), seed=int(plan.base["seed"]))
         for rung, there in rounds(plan, members):
             if fresh := next((trial for trial in there if rung not in trial.started), None):
-                return Start(fresh.number, rung)
+                return TrialStart(fresh.number, rung)
             if any(rung not in trial.results for trial in there):
                 return Wait()
     return None
@@ -139,7 +139,7 @@ def rounds(plan: SweepPlan, members: Sequence[Trial]) -> Iterator[tuple[int, Seq
         members = best(members, rung)[: plan.promoted(len(members))]
 
 
-def _next_of_repeats(plan: SweepPlan, journal: Journal) -> Step | None:
+def _next_of_repeats(plan: SweepPlan, journal: TrialJournal) -> Step | None:
     repeats = journal.repeats
     existing = {(trial.choice.name, trial.choice.seed) for trial in repeats}
     for number in range(plan.seeds):
@@ -148,7 +148,7 @@ def _next_of_repeats(plan: SweepPlan, journal: Journal) -> Step | None:
                 name, params = variant.name, variant.params
                 return EventTrial(number=len(journal.trials), seed=seed, name=name, params=params)
     if fresh := next((trial for trial in repeats if not trial.started), None):
-        return Start(fresh.number, plan.last_rung)
+        return TrialStart(fresh.number, plan.last_rung)
     return Wait() if journal.running else None
 
 
@@ -157,7 +157,7 @@ def best(trials: Sequence[Trial], rung: int) -> list[Trial]:
     return sorted(there, key=lambda trial: trial.order_at(rung))
 
 
-def finalists(plan: SweepPlan, journal: Journal) -> list[Variant]:
+def finalists(plan: SweepPlan, journal: TrialJournal) -> list[Variant]:
     """Return what is repeated after a search: the unchanged configuration and the best of those trained longest."""
     found = ranked(journal.search)[: plan.finalists]
     unchanged = [Variant(name=UNCHANGED)] if found else []

@@ -17,7 +17,7 @@ from echelon.jobs.observers import mirrors_of_trial, write_observers
 from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.sweeps.plan import SweepPlan, command_words, configuration, plan_from
-from echelon.jobs.sweeps.schedule import Journal
+from echelon.jobs.sweeps.schedule import TrialJournal
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventEval, EventTrial
 from echelon.telemetry.log import read_events
@@ -33,7 +33,7 @@ shutdown of a machine, reaches the sweep within it."""
 
 def running_trials(sweep: RunPaths) -> list[RunPaths]:
     plan = plan_from(read_spec(sweep).config.get("sweep"))
-    running = Journal(plan, read_events(sweep.trials)[0]).running
+    running = TrialJournal(plan, read_events(sweep.trials)[0]).running
     runs = [RunPaths(sweep.root.parent / trial.choice.run) for trial in running if trial.choice.run]
     return [run for run in runs if admits(run.root, sweep.id) and run.spec.exists() and job_status(run).is_alive]
 

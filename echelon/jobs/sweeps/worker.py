@@ -15,7 +15,7 @@ from echelon.jobs import worker
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.spec import read_spec
 from echelon.jobs.sweeps.plan import RATES, SweepPlan, plan_from
-from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Journal, Start, Trial, Wait, next_step
+from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Trial, TrialJournal, TrialStart, Wait, next_step
 from echelon.jobs.sweeps.search import choose
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.jobs.worker import RunLink
@@ -34,7 +34,7 @@ class Sweep:
     def __init__(
         self, paths: RunPaths, plan: SweepPlan, link: RunLink, log: EventLog, trials: TrialRuns, poll_s: float
     ) -> None:
-        self.paths, self.plan, self.journal = paths, plan, Journal(plan, read_events(paths.trials)[0])
+        self.paths, self.plan, self.journal = paths, plan, TrialJournal(plan, read_events(paths.trials)[0])
         self._link, self._log, self._trials, self._poll_s = link, log, trials, poll_s
 
     def run(self) -> bool:
@@ -59,7 +59,7 @@ class Sweep:
             step = next_step(self.plan, self.journal)
             if step is None or isinstance(step, Wait):
                 return step is None
-            if isinstance(step, Start):
+            if isinstance(step, TrialStart):
                 trial = self.journal.trials[step.trial]
                 self._write(self._rung(trial, step.rung, STARTED))
                 self._follow(trial, self._trials.start)

@@ -16,7 +16,7 @@ from echelon.sim.state import (
     Controls,
     Episode,
     Events,
-    MapBank,
+    MapArrays,
     Mechs,
     Rounds,
     Senses,
@@ -38,7 +38,7 @@ SPAWN = wp.constant(1)
 @wp.kernel
 def begin_episode(
     episode: Episode,
-    bank: MapBank,
+    bank: MapArrays,
     run_seed: wp.array(dtype=wp.uint32),
     fresh: wp.array(dtype=wp.int32),
     world_out: World,
@@ -140,7 +140,7 @@ def fill_hp(
 
 
 @wp.kernel
-def load_map(rules: Rules, world: World, bank: MapBank, fresh: wp.array(dtype=wp.int32), world_out: World):
+def load_map(rules: Rules, world: World, bank: MapArrays, fresh: wp.array(dtype=wp.int32), world_out: World):
     """Copy a part of the map from the bank, as many as there are rows, with full hit points."""
     e, y = wp.tid()
     if fresh[e] == 0:
@@ -156,7 +156,7 @@ def load_map(rules: Rules, world: World, bank: MapBank, fresh: wp.array(dtype=wp
 
 @wp.kernel
 def place_mechs(
-    rules: Rules, world: World, episode: Episode, bank: MapBank, fresh: wp.array(dtype=wp.int32), mechs_out: Mechs
+    rules: Rules, world: World, episode: Episode, bank: MapArrays, fresh: wp.array(dtype=wp.int32), mechs_out: Mechs
 ):
     """Place a mech at its spawn point with jitter, facing the zone."""
     e, m = wp.tid()

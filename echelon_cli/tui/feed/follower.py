@@ -21,7 +21,7 @@ from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.listing import file_state
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.feed.logs import LogFollower
-from echelon_cli.tui.feed.messages import Follower, HeatMaps, RunView
+from echelon_cli.tui.feed.messages import FileFollower, HeatMaps, RunView
 
 READ_BYTES = 2 << 20
 
@@ -36,7 +36,7 @@ HEAT_MAP_ATTEMPTS = 4
 TAIL_LINES = 100
 
 
-class RunFollower(Follower):
+class RunFollower(FileFollower):
     """Follows one run folder; ``view`` returns its state as of the last ``poll``."""
 
     def __init__(self, root: Path) -> None:

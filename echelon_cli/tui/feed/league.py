@@ -9,7 +9,7 @@ from echelon.arena import standings
 from echelon.arena.behaviour import style_means
 from echelon.arena.store import Store, StoreError, league_path
 from echelon_cli.listing import file_state
-from echelon_cli.tui.feed.messages import Follower, LeagueView
+from echelon_cli.tui.feed.messages import FileFollower, LeagueView
 
 MAX_MATCHES = 500
 MAX_ROUNDS = 200
@@ -24,7 +24,7 @@ LOCK_TIMEOUT_S = 1.0
 """How long a read waits for a lock before it is retried at a later poll."""
 
 
-class LeagueFollower(Follower):
+class LeagueFollower(FileFollower):
     """The league of a folder of runs; ``view`` is its state as of the last poll."""
 
     def __init__(self, home: Path | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from echelon.state_files import LineSplitter, open_regular
 from echelon_cli.foreign_text import visible
-from echelon_cli.tui.feed.messages import Follower, LogView
+from echelon_cli.tui.feed.messages import FileFollower, LogView
 
 MAX_LINES = 20_000
 MAX_LINE_CHARS = 2_000
@@ -23,7 +23,7 @@ READ_BYTES = 8 << 20
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
-class LogFollower(Follower):
+class LogFollower(FileFollower):
     """Follows one log file; ``lines`` holds its newest lines."""
 
     def __init__(self, path: Path, max_lines: int = MAX_LINES) -> None:

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from echelon.server.catalogue import ReplayCatalogue
-from echelon_cli.tui.feed.messages import Follower, MatchesView
+from echelon_cli.tui.feed.messages import FileFollower, MatchesView
 
 
-class MatchesFollower(Follower):
+class MatchesFollower(FileFollower):
     """All recorded matches: live ones first, then newest first."""
 
     def __init__(self, home: Path | None) -> None:

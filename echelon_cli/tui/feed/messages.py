@@ -134,7 +134,7 @@ class SweepView:
 View = RunsView | RunView | LogView | MatchesView | LeagueView | SweepView
 
 
-class Follower(ABC):
+class FileFollower(ABC):
     """Reads files as they change; ``view`` is their state as of the last ``poll``."""
 
     view: Any

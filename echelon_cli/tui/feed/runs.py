@@ -7,7 +7,7 @@ from pathlib import Path
 
 from echelon.runs import RunPaths, list_runs
 from echelon_cli.listing import RunRow, file_state, run_row
-from echelon_cli.tui.feed.messages import Follower, RunsView
+from echelon_cli.tui.feed.messages import FileFollower, RunsView
 
 REPOST_S = 60.0
 """The view changes at least this often, because it has ages."""
@@ -19,7 +19,7 @@ Signature = tuple[tuple[int, int] | None, ...]
 """Modification time and size of each file of a run, None where it is missing."""
 
 
-class RunsFollower(Follower):
+class RunsFollower(FileFollower):
     """All runs of a folder."""
 
     def __init__(self, home: Path | None) -> None:

@@ -9,10 +9,10 @@ from echelon.files import error_text
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
 from echelon_cli.listing import file_state
-from echelon_cli.tui.feed.messages import Follower, SweepView
+from echelon_cli.tui.feed.messages import FileFollower, SweepView
 
 
-class SweepFollower(Follower):
+class SweepFollower(FileFollower):
     """The sweep in a run folder; ``view`` is its state as of the last poll."""
 
     def __init__(self, root: Path) -> None:

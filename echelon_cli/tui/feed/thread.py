@@ -15,7 +15,7 @@ from textual.message import Message
 
 from echelon_cli.tui.feed.follower import RunFollower
 from echelon_cli.tui.feed.logs import LogFollower
-from echelon_cli.tui.feed.messages import FeedFailed, Follower, ViewChanged
+from echelon_cli.tui.feed.messages import FeedFailed, FileFollower, ViewChanged
 from echelon_cli.tui.feed.runs import RunsFollower
 
 POLL_S = 0.5
@@ -32,7 +32,7 @@ Topic = tuple[str, Path | None]
 RUNS: Topic = ("runs", None)
 
 
-def follower_of(topic: Topic, home: Path | None) -> Follower:
+def follower_of(topic: Topic, home: Path | None) -> FileFollower:
     """Return a new follower; those of rarely opened screens are imported on use."""
     kind, path = topic
     if kind == "runs":
@@ -61,7 +61,7 @@ class Feed(threading.Thread):
         super().__init__(name="echelon-feed", daemon=True)
         self._post, self._home, self._poll_s = post, home, poll_s
         self.topics: tuple[Topic, ...] = (RUNS,)
-        self._followers: OrderedDict[Topic, Follower] = OrderedDict()
+        self._followers: OrderedDict[Topic, FileFollower] = OrderedDict()
         self._posted: set[Topic] = set()
         self._wake, self._stopping = threading.Event(), threading.Event()
 

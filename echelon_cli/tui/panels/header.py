@@ -37,7 +37,7 @@ CURRENT_MIX = "current mix"
 """The win rate of training battles depends on the opponents sampled, so it is shown with this note."""
 
 
-class Header(CellView):
+class HeaderPanel(CellView):
     """State and headline figures of a run."""
 
     view: reactive[RunView] = reactive(RunView(), repaint=False, init=False)

@@ -17,7 +17,7 @@ from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings
 from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, slots_of, unneeded_panels
 from echelon_cli.tui.panels.base import PanelChart
-from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
+from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, HeaderPanel
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
@@ -56,7 +56,7 @@ class RunScreen(RunActions, ChartScreen):
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
-        yield Header(theme=theme, id="head")
+        yield HeaderPanel(theme=theme, id="head")
         yield Tabs(PAGES, {name: spec.title for name, spec in PANELS.items()}, theme=theme, id="tabs")
         self.panels = {name: spec.make(spec.title, theme=theme, id=f"panel-{name}") for name, spec in PANELS.items()}
         yield Container(*self.panels.values(), id="body")
@@ -85,7 +85,7 @@ class RunScreen(RunActions, ChartScreen):
             return
         self._view = view
         with self.app.batch_update():
-            self.query_one(Header).view = view
+            self.query_one(HeaderPanel).view = view
             for panel in self.panels.values():
                 panel.view = view
             if (unneeded := unneeded_panels(view.snapshot)) != self.unneeded:
@@ -102,7 +102,7 @@ class RunScreen(RunActions, ChartScreen):
 
     def lay_out(self, width: int, height: int) -> None:
         header_rows = TALL if width >= LARGE_FROM and height >= TALL_FROM else SHORT
-        self.query_one(Header).styles.height = header_rows
+        self.query_one(HeaderPanel).styles.height = header_rows
         self.lay_out_panels(width, height, header_rows)
 
     def leave(self) -> None:
