@@ -24,7 +24,7 @@ from echelon.telemetry.events import EventCheckpoint, EventEnd, EventEval, Event
 
 MODULE = "tests.jobs.stand_ins"
 WAITER = (*PYTHON_MODULE, MODULE, "wait")
-UPDATE_S = 0.02
+UPDATE_S, SLOW_UPDATE_S = 0.02, 60.0
 UPDATE_S_VARIABLE = "ECHELON_TEST_UPDATE_S"
 POLL_S, ASK_S = 0.05, 0.3
 UPDATE_STEPS, SAVE_EVERY = 100, 3
@@ -61,7 +61,7 @@ def fake(paths, link, resume):
     link.emit(EventStart(device="cpu", total_steps=1000, start_update=first - 1, preset="fake"))
     last = 5 if part == "short" else 10_000
     for update in range(first, last + 1):
-        time.sleep(UPDATE_S)
+        time.sleep(UPDATE_S if part != "slow" else SLOW_UPDATE_S)
         link.emit(EventUpdate(update=update, global_step=update * 100, elapsed_s=update * UPDATE_S))
         level = link.should_stop()
         if level >= (2 if part == "stubborn" else 1):
