@@ -27,9 +27,9 @@ from echelon.replay.schema import EventKind
 from echelon.server.catalogue import match_id
 from echelon_cli.tui.theme import make_theme
 from tests.bench.viewer_speed import browsing
-from tests.browser.conftest import FLAGS, RUN, VISITED, chromium
-from tests.browser.player import LOADED, SETTLED, open_paused, pass_frames
-from tests.browser.test_play import PACED, begin_when_drawn, fly_by_keys, served_session
+from tests.browser.conftest import FLAGS, RUN, VISITED, chromium, served_session
+from tests.browser.player import LOADED, PACED, SETTLED, open_paused, pass_frames
+from tests.browser.test_play import begin_when_drawn, fly_by_keys
 from tests.tui.support.captures import canned_home, capture
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"

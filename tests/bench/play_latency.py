@@ -22,8 +22,8 @@ import msgpack
 from echelon import play_protocol as protocol
 from echelon.play.clients import Client, Seat
 from echelon.play.session import PlaySession
-from tests.browser.conftest import FLAGS, VISITED, chromium
-from tests.browser.test_play import begin_when_drawn, served_session
+from tests.browser.conftest import FLAGS, VISITED, chromium, served_session
+from tests.browser.test_play import begin_when_drawn
 
 OPTIONS = {"opponent": "trivial", "size": 64, "seconds": 600.0, "seed": 3, "speed": 1.0}
 PRESSES = 100

@@ -6,19 +6,28 @@ import asyncio
 import os
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from echelon.play_channel import write_token
+from echelon.runs import RunPaths
+from echelon.server.app import make_app, open_socket
+from echelon.server.catalogue import match_id
+from echelon.server.security import Access
 from tests.browser.player import CHECKED, report
+from tests.play.clients import running_session
+from tests.replay.golden import INSIGHT, REACH
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
 SMOKE = GOLDEN.with_name("smoke.ecr")
-"""A match with smoke clouds and point defence, not in ``home``."""
+"""A match with smoke clouds and point defence."""
 RUN = "20260101-000000-quickstart-calm-otter"
+MATCH = match_id(RUN, GOLDEN.name)
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
     "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
@@ -29,9 +38,13 @@ FLAGS = (
 TIMEOUT_MS = 120_000
 VISITED = "try { localStorage.setItem('echelon.welcomed', '1'); } catch {}"
 """Script of a page that is no first visit."""
-VIEWPORT: Any = {"width": 960, "height": 600}
-STOP_S = 60
-"""Time-out of stopping the server [s]; like the one above only for hanging tests."""
+VIEWPORT: Any = {"width": 480, "height": 300}
+"""A small window, which a software renderer draws quickly."""
+DESK: Any = {"width": 1280, "height": 720}
+WAIT_S = 60
+"""Time-out of starting and stopping a server [s]; like the one above only for hanging tests."""
+PICTURE_S = 10.0
+"""Longest time that a play session waits for the first picture of a pilot [s]."""
 
 
 def chromium() -> str | None:
@@ -78,50 +91,70 @@ def browser_or_skip() -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("home")
+def make_home(root: Path, *matches: Path) -> Path:
+    """Make a home folder with a run of these matches; returns it."""
     replays = root / RUN / "replays"
     replays.mkdir(parents=True)
     (root / RUN / "spec.json").write_text("{}")
-    shutil.copy(GOLDEN, replays / "u000001-blue.ecr")
+    for match in matches:
+        shutil.copy(match, replays)
     return root
 
 
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_home(tmp_path_factory.mktemp("home"), GOLDEN, INSIGHT, REACH, SMOKE)
+
+
 @contextmanager
-def served_match(home: Path, match: Path) -> Iterator[Path]:
-    """Add a match to ``home`` within the context; yields its path."""
+def served_match(home: Path, match: Path) -> Iterator[str]:
+    """Add a match to ``home`` within the context; yields its id."""
     path = home / RUN / "replays" / match.name
-    shutil.copy(match, path)
-    yield path
+    shutil.copy2(match, path)
+    yield match_id(RUN, match.name)
     path.unlink()
 
 
 @contextmanager
-def served(home: Path, port: int | None = None) -> Iterator[str]:
-    """Run a server over ``home`` on a thread within the context, on the first free port by default; yields its URL."""
-    from aiohttp import web
+def on_thread(serving: AbstractAsyncContextManager[str]) -> Iterator[str]:
+    """Run an asynchronous context on a thread within this context; yields its value."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(serving.__aenter__(), loop).result(WAIT_S)
+    finally:
+        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result(WAIT_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(WAIT_S)
 
-    from echelon.server.app import make_app, open_socket
-    from echelon.server.security import Access
 
+@asynccontextmanager
+async def serving(home: Path, port: int = 0, play: RunPaths | None = None) -> AsyncIterator[str]:
+    """Run a server over ``home`` within the context, on a free port by default; yields its URL."""
     bound = open_socket("127.0.0.1", port)
     port = bound.getsockname()[1]
-    loop = asyncio.new_event_loop()
-    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port)), access_log=None)
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_until_complete(runner.setup())
-        loop.run_until_complete(web.SockSite(runner, bound).start())
-        loop.run_forever()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
+    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port), play=play), access_log=None)
+    await runner.setup()
+    await web.SockSite(runner, bound).start()
     yield f"http://127.0.0.1:{port}"
-    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(STOP_S)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(STOP_S)
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def serving_session(home: Path, options: Mapping[str, Any]) -> AsyncIterator[str]:
+    """Run a play session and a server within the context; yields the address that joins the session."""
+    async with running_session(home, dict(options), picture_s=PICTURE_S) as session:
+        async with serving(home, play=session.paths) as address:
+            yield f"{address}/?quality=low#play={write_token(session.paths)}"
+
+
+def served(home: Path, port: int = 0) -> AbstractContextManager[str]:
+    return on_thread(serving(home, port))
+
+
+def served_session(home: Path, options: Mapping[str, Any]) -> AbstractContextManager[str]:
+    return on_thread(serving_session(home, options))
 
 
 @pytest.fixture(scope="session")
@@ -142,10 +175,11 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
-def open_page(browser: Any, errors: list[str]) -> Any:
-    """Return a page of its own context that is no first visit; its uncaught errors are added to a list."""
-    context = browser.new_context(viewport=VIEWPORT)
-    context.add_init_script(VISITED)
+def open_page(browser: Any, errors: list[str], visited: bool = True, **options: Any) -> Any:
+    """Return a page of its own context, by default no first visit; its uncaught errors are added to a list."""
+    context = browser.new_context(**{"viewport": VIEWPORT, **options})
+    if visited:
+        context.add_init_script(VISITED)
     made = context.new_page()
     made.set_default_timeout(TIMEOUT_MS)
     made.on("pageerror", lambda error: errors.append(str(error)))
@@ -156,12 +190,18 @@ def open_page(browser: Any, errors: list[str]) -> Any:
 
 
 @pytest.fixture
-def fresh_page(browser: Any) -> Iterator[Any]:
-    """A new page; an uncaught error in it fails the test."""
+def new_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """A function that opens a page with these options of its context; an uncaught error fails the test."""
     errors: list[str] = []
-    made = open_page(browser, errors)
-    yield made
-    made.context.close()
+    made: list[Any] = []
+
+    def make(visited: bool = True, **options: Any) -> Any:
+        made.append(open_page(browser, errors, visited, **options))
+        return made[-1]
+
+    yield make
+    for page in made:
+        page.context.close()
     assert errors == []
 
 
@@ -175,8 +215,8 @@ def pages(browser: Any) -> list[tuple[Any, list[str]]]:
 def page(browser: Any, pages: list[tuple[Any, list[str]]]) -> Iterator[Any]:
     """The page that the tests of a module share, so that the viewer starts once; an uncaught error fails the test.
 
-    ``open_match`` and its like take its application to its first state. A test that adds scripts or settings to its
-    page takes ``fresh_page``.
+    ``open_match`` and its like take its application to its first state. A test of remembered settings, first visits or
+    other devices takes ``new_page``.
     """
     if not pages or pages[0][0].is_closed():
         errors: list[str] = []

@@ -26,6 +26,11 @@ FIRST_PICTURE = "() => echelon.cost().firstFrameMs && performance.timeOrigin + e
 PAUSED = "() => echelon.state.match !== null && !(echelon.state.playing = false)"
 """Pauses as soon as there is a match: it plays in real time however slowly a machine draws."""
 SETTLED = "() => echelon.settled().then(() => true)"
+NO_POINTS = "() => [...document.querySelectorAll('.score-points')].every(({ textContent }) => textContent === '–')"
+MOMENTS = "() => echelon.state.match.moments.length > 0"
+FLYING = "() => echelon.state.flying && echelon.play.live.match.chunk !== null"
+PACED = "(paused) => echelon.play.session.paused === paused"
+"""Whether the session of the flown match is paused, or goes on."""
 CHECKED = "check=1"
 """Part of the address of a page that ``open_match`` and its like have opened: errors of shaders are reported."""
 RESET = """() => {
@@ -33,7 +38,7 @@ RESET = """() => {
   Object.assign(echelon.state, Object.fromEntries(off.map((name) => [name, false])));
   Object.assign(echelon.state, { showBars: true, showLinks: true, showMap: true, heatSide: "teams" });
   document.activeElement?.blur();
-  location.hash = "";
+  location.hash = "league";  // a page without pictures
 }"""
 DROP = """(bytes) => {
   const data = new DataTransfer();
@@ -45,23 +50,25 @@ PICTURE = """() => new Promise((done) => requestAnimationFrame(done)).then(() =>
   const canvases = document.querySelectorAll("canvas.picture, canvas.picture-overlay");
   return [...canvases].map((canvas) => canvas.toDataURL()).join(" ");
 })"""
-REPORT = """() => {
-  const { state } = window.echelon ?? {};
-  const frame = new Promise((done) => requestAnimationFrame(() => done("")));
-  const none = new Promise((done) => setTimeout(() => done("no animation frame within 2 s"), 2000));
-  return Promise.race([frame, none]).then((frames) => ({
-    address: location.href,
-    ...(state ? {
-      page: state.page, tick: state.tick, playing: state.playing, lost: state.lost, problem: state.problem,
-      connected: state.connected, missing: echelon.missing(), draws: echelon.cost().draws,
-      failure: state.match?.store.failure(state.match.chunkNumber)?.message,
-    } : { script: "not running" }),
-    visible: document.visibilityState,
-    seconds: performance.now() / 1000,
-    frames,
-  }));
-}"""
+REPORT = """() => ({
+  address: location.href, missing: window.echelon?.missing(), problem: window.echelon?.state.problem,
+  tick: window.echelon?.state.tick, playing: window.echelon?.state.playing, seconds: performance.now() / 1000,
+})"""
 REPORT_MS = 10_000
+OVERLAY_CALLS = """(names) => new Promise((done) => requestAnimationFrame(() => {
+  const brush = document.querySelector("canvas.picture-overlay").getContext("2d"), calls = [];
+  for (const name of names) {
+    brush[name] = function (...values) {
+      const wide = name === "fillText" ? this.measureText(values[0]).width : 0;
+      const dashes = this.getLineDash().length;
+      calls.push({ name, values, wide, dashes, font: this.font, style: `${this.strokeStyle}` });
+      return CanvasRenderingContext2D.prototype[name].apply(this, values);
+    };
+  }
+  echelon.redraw();
+  for (const name of names) delete brush[name];
+  done(calls);
+}))"""
 FRAMES = """(frames) => new Promise((done) => {
   const on = () => frames-- > 0 ? requestAnimationFrame(on) : done();
   on();
@@ -69,20 +76,19 @@ FRAMES = """(frames) => new Promise((done) => {
 
 
 def open_match(page: Any, address: str, match: str, more: str = "", quality: str = "low") -> None:
-    """Open a match and wait for its first complete picture; tier "" is automatic."""
+    """Open a match and wait for its first complete picture."""
     _go_to(page, address, match, more, quality)
     _wait_open(page, LOADED)
 
 
 def _go_to(page: Any, address: str, match: str, more: str, quality: str) -> None:
     """Open a match: in the page's application, taken to its first state, if that has this address and tier."""
-    tier = f"&quality={quality}" if quality else ""
-    application = f"{address}/?{CHECKED}{tier}"
+    application = f"{address}/?{CHECKED}&quality={quality}"
     if page.url.partition("#")[0] != application:
         page.goto(f"{application}#match={match}{more}")
         return
     page.evaluate(RESET)
-    page.wait_for_function("() => echelon.state.page === 'list'")
+    page.wait_for_function("() => echelon.state.page === 'league'")
     page.evaluate("(hash) => { location.hash = hash; }", f"match={match}{more}")
     page.wait_for_function("() => echelon.state.page === 'match'")
 
@@ -113,6 +119,11 @@ def state(page: Any, expression: str) -> Any:
     return page.evaluate(f"() => echelon.state.{expression}")
 
 
+def cost(page: Any, name: str) -> Any:
+    """Return a figure of the last picture, e.g. ``calls``."""
+    return page.evaluate(f"() => echelon.cost().{name}")
+
+
 def pause(page: Any) -> None:
     page.evaluate("() => { echelon.state.playing = false; }")
 
@@ -123,10 +134,8 @@ def seek(page: Any, tick: float) -> None:
     page.wait_for_function("() => echelon.complete()")
 
 
-def press_and_wait(page: Any, key: str) -> None:
-    """Press a key that moves the cursor, and wait for the complete picture."""
-    page.keyboard.press(key)
-    page.wait_for_function("() => echelon.complete()")
+def select(page: Any, mech: int) -> None:
+    page.evaluate("(mech) => echelon.control.select(echelon.state, mech, false)", mech)
 
 
 def settle(page: Any) -> None:
@@ -140,10 +149,9 @@ def settled_picture(page: Any) -> str:
     return page.evaluate(PICTURE)
 
 
-def draws_at_rest(page: Any) -> int:
-    """Return the number of drawn pictures once the picture has settled."""
-    settle(page)
-    return page.evaluate("() => echelon.cost().draws")
+def overlay_calls(page: Any, *names: str) -> list[dict[str, Any]]:
+    """Draw the overlay; returns the calls of these methods of its canvas, with the style that they had."""
+    return page.evaluate(OVERLAY_CALLS, list(names))
 
 
 def pass_frames(page: Any, frames: int = RESTING_FRAMES) -> None:

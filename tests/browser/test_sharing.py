@@ -8,49 +8,58 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from echelon.server.catalogue import match_id
 from echelon.server.page import show, single_page
-from tests.browser.conftest import GOLDEN, RUN, chromium
-from tests.browser.player import LOADED, open_match, pass_frames, state
+from tests.browser.conftest import GOLDEN, MATCH, chromium
+from tests.browser.player import DROP, LOADED, MOMENTS, open_match, pass_frames, state
 
-MATCH = match_id(RUN, "u000001-blue.ecr")
+pytestmark = pytest.mark.long
+
 PLACE = "() => [echelon.state.tick, echelon.state.playing, echelon.state.camera, echelon.state.selected]"
-MOMENTS = "() => echelon.state.match.moments.length > 0"
+ALONE = {".score": True, ".timeline": True, ".roster.blue": False, ".tools": False, ".back": False}
+"""What is visible of a match within another page."""
 
 
-def saved(page: Any, label: str, path: Path) -> Path:
-    """Click a row of the share panel and return the file that is downloaded."""
-    with page.expect_download() as download:
-        page.get_by_text(label).click()
-    download.value.save_as(path)
-    return path
+def visible(page: Any, names: Iterable[str]) -> dict[str, bool]:
+    return {name: page.locator(name).is_visible() for name in names}
 
 
-def test_link_opens_paused_and_exported_page_has_moments(page, address, tmp_path):
-    open_match(page, address, MATCH, "&t=3&about=a-1.0-2.0-b")
-    assert state(page, "playing") is False and state(page, "tick") == 60
+def test_exported_page_has_moments_and_links_without_a_server(page, tmp_path):
     file = tmp_path / "page.html"
-    file.write_text(single_page(GOLDEN.read_bytes(), GOLDEN.name, "small", start="t=3"))
-    page.goto(f"file://{file}?quality=low")
+    file.write_text(single_page(GOLDEN.read_bytes(), GOLDEN.name, "A match", start="t=3"), encoding="utf-8")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{file.as_uri()}?quality=low")
     page.wait_for_function(LOADED)
-    assert state(page, "tick") == 60 and state(page, "playing") is False
+    assert (state(page, "tick"), state(page, "playing"), state(page, "problem")) == (60, False, "")
+    assert page.title() != "" and not page.locator(".back").is_visible()
     page.wait_for_function(MOMENTS)
-    assert page.locator(".win-marks > *").count() > 0
     page.keyboard.press("n")
     assert state(page, "tick") != 60
-
-
-@pytest.mark.long
-def test_picture_carries_names_score_and_time(page, address, tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    open_match(page, address, MATCH, "&t=3")
+    page.evaluate("() => { location.hash = '#t=4&mech=1'; }")
+    page.wait_for_function("() => echelon.state.tick === 80 && echelon.state.selected === 1")
     page.keyboard.press("q")
-    picture = image.open(saved(page, "Save a picture (Z)", tmp_path / "a.png")).convert("RGB")
+    copy = page.get_by_text("Copy a link")
+    copy.click()
+    assert "t=4.0" in page.url and "mech=1" in page.url and "match=" not in page.url
+    page.evaluate(DROP, list(GOLDEN.read_bytes()))
+    page.get_by_text("have no link").wait_for(state="visible")  # a file that was dropped
+    assert not copy.is_visible()
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
+
+
+def test_saved_picture_carries_names_score_and_time(page, address):
+    image = pytest.importorskip("PIL.Image")
+    page.set_viewport_size({"width": 960, "height": 600})
+    open_match(page, address, MATCH, "&t=3")
+    with page.expect_download() as download:
+        page.keyboard.press("z")
+    assert download.value.suggested_filename.endswith(".png")
+    picture = image.open(download.value.path()).convert("RGB")
     assert picture.size == (960, 600)
     bars = [picture.getpixel((8, y)) for y in (8, 590)]
     assert all(max(colour) < 90 for colour in bars)  # the dark bars at top and bottom
@@ -58,10 +67,9 @@ def test_picture_carries_names_score_and_time(page, address, tmp_path):
     assert len(top.getcolors(maxcolors=100_000)) > 50  # with text in it
 
 
-@pytest.mark.long
 def test_film_has_the_frames_of_its_spans(page, address):
     image = pytest.importorskip("PIL.Image")
-    open_match(page, address, MATCH, "&t=3", "low")
+    open_match(page, address, MATCH, "&t=3")
     frames, data = page.evaluate(
         """async () => {
           const film = echelon.film({ width: 160, height: 96, fps: 5, format: "gif" }, [[0, 1], [3, 4]]);
@@ -73,9 +81,8 @@ def test_film_has_the_frames_of_its_spans(page, address):
         assert (shown.n_frames, shown.size) == (frames, (160, 96)) and frames == 2 * 5 + 8
 
 
-@pytest.mark.long
 def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, address):
-    open_match(page, address, MATCH, "&t=3", "low")
+    open_match(page, address, MATCH, "&t=3")
     before = page.evaluate(PLACE)
     page.keyboard.press("q")
     page.get_by_text("Highlights as a GIF").click()
@@ -86,21 +93,17 @@ def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, a
     assert page.evaluate(PLACE) == before
 
 
-@pytest.mark.long
 def test_embedded_match_has_picture_score_and_player_alone(page, address):
     page.goto(f"{address}/?embed=1&quality=low#match={MATCH}&t=3")
     page.wait_for_function(LOADED)
     assert state(page, "tick") == 60 and state(page, "playing") is False
-    for name, shown in ((".score", True), (".timeline", True), (".roster.blue", False), (".tools", False)):
-        assert page.locator(name).is_visible() is shown, name
-    assert not page.locator(".back").is_visible()
+    assert visible(page, ALONE) == ALONE
     before = page.url
     page.keyboard.press("End")
     page.wait_for_function(LOADED)
     assert state(page, "tick") > 60 and page.url == before  # the page around it keeps its address
 
 
-@pytest.mark.long
 def test_video_has_the_frames_of_its_part(tmp_path):
     av = pytest.importorskip("av")
     file = tmp_path / "match.mp4"
@@ -118,7 +121,6 @@ def test_video_has_the_frames_of_its_part(tmp_path):
     assert len(frames[0].crop((0, 40, 320, 150)).getcolors(maxcolors=100_000)) > 200  # the map, not an empty page
 
 
-@pytest.mark.long
 def test_notebook_shows_picture_score_and_player_alone(page):
     view = show(GOLDEN, height=400, at=3.0)
     page.set_content(f"<body style='margin: 0'>{view._repr_html_()}</body>")
@@ -126,5 +128,4 @@ def test_notebook_shows_picture_score_and_player_alone(page):
     frame.wait_for_function("() => window.echelon && echelon.state.match !== null && echelon.complete()")
     pass_frames(frame)
     assert frame.evaluate("() => [echelon.state.tick, echelon.state.playing]") == [60, False]
-    visible = {name: frame.locator(name).is_visible() for name in (".score", ".timeline", ".roster.blue", ".tools")}
-    assert visible == {".score": True, ".timeline": True, ".roster.blue": False, ".tools": False}
+    assert visible(frame, ALONE) == ALONE
