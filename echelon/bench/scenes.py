@@ -67,7 +67,7 @@ def play(env: VectorEnv, steps: int = 0) -> dict[str, Any]:
     return {
         "per_s": acted / seconds,
         "unit": "agent-steps",
-        "dead_share": 1 - acted / (steps * env.num_envs * env.mechs),
+        "dead_share": 1 - acted / (steps * env.num_envs * env.num_mechs),
     }
 
 
@@ -123,11 +123,11 @@ def rays(setting: Setting = ON_CPU) -> Iterator[Measure]:
         batch = env.engine.batch
         rng = np.random.default_rng(0)
         size = batch.numpy("size")[:, None, :]
-        positions = rng.uniform(0.05, 0.95, (env.num_envs, env.mechs, 3)) * size
+        positions = rng.uniform(0.05, 0.95, (env.num_envs, env.num_mechs, 3)) * size
         batch.set("pos", positions.astype(np.float32))
         batch["alive"].fill_(1)
         run = batch.capture(step.sense("every")[1:2])
-        pairs = env.num_envs * env.mechs * (env.mechs - 1) // 2
+        pairs = env.num_envs * env.num_mechs * (env.num_mechs - 1) // 2
         yield lambda: {"per_s": pairs / _seconds(run, setting.device), "unit": "rays"}
 
 

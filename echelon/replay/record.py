@@ -154,9 +154,9 @@ class _Track:
             tables["clouds"] = rows_between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
             # the first frame repeats the last frame of the previous chunk
             new = start if start == 0 and not overlap else start + 1
-            state = fetched.digests[new - overlap : end + 1 - overlap].tobytes()
-            state += tables["clouds"].tobytes()
-            self.writer.chunk(rows[start : end + 1], tables, state)
+            digest = fetched.digests[new - overlap : end + 1 - overlap].tobytes()
+            digest += tables["clouds"].tobytes()
+            self.writer.chunk(rows[start : end + 1], tables, digest)
         self._clouds = rows_between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
         self._last_frame = rows[last:]
         self._rounds = rows_between(rounds, 0, first + last - 1, first + last)

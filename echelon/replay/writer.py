@@ -123,11 +123,11 @@ class MatchWriter:
         self._edited = dict(cells.tolist())
         self._base = encode_runs(cells) if len(cells) else NO_ROWS[BASE.name]
 
-    def chunk(self, frames: Ints, tables: Mapping[str, Ints], state: bytes = b"") -> None:
+    def chunk(self, frames: Ints, tables: Mapping[str, Ints], digest: bytes = b"") -> None:
         """Write a chunk with frames ``[F, W]``, of which the first repeats the last frame of the previous chunk.
 
         ``tables`` has ``events``, ``rounds``, ``clouds`` and ``edits`` (rows of tick, cell and material), each sorted
-        by time; ticks count from the match's start, and all values are within their bounds. ``state`` is added to the
+        by time; ticks count from the match's start, and all values are within their bounds. ``digest`` is added to the
         hash chain.
         """
         ticks = int(frames[0, 0]), int(frames[-1, 0])
@@ -143,7 +143,7 @@ class MatchWriter:
             self._edited.update(zip(edits[:, 1].tolist(), edits[:, 2].tolist(), strict=True))
         rows[EVENTS.name] = events = relative_ticks(events, ticks[0])
         rows[CLOUDS.name] = relative_ticks(tables.get("clouds", NO_ROWS["clouds"]), ticks[0])
-        self._hash = chain_hash(self._hash, state or frames[-1].tobytes())
+        self._hash = chain_hash(self._hash, digest or frames[-1].tobytes())
         frames = relative_ticks(frames, ticks[0])
         payload = {
             "f": len(frames),

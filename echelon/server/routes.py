@@ -99,14 +99,14 @@ def of_match(handler: Callable[[web.Request, Match], Awaitable[web.StreamRespons
     """Return a handler of the match a request names, tried again after the next scan if its file was replaced."""
 
     @wraps(handler)
-    async def found(request: web.Request) -> web.StreamResponse:
+    async def handle_match(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request, await _find(request))
         except ReplacedError:
             await asyncio.sleep(SCAN_INTERVAL_S)
             return await handler(request, await _find(request))
 
-    return found
+    return handle_match
 
 
 @of_match
@@ -196,8 +196,8 @@ async def world(request: web.Request) -> web.StreamResponse:
     """Return a world's payload, zlib-compressed; immutable, since its address is the hash of its content."""
     app, sha = request.app, request.match_info["sha"]
     for wait in (SCAN_INTERVAL_S, 0.0):  # a match may be newer than the last scan
-        matches, _ = await app[LISTING].get()
-        if found := next((match for match in matches if match.world == sha), None):
+        listed, _ = await app[LISTING].get()
+        if found := next((match for match in listed if match.world == sha), None):
             break
         await asyncio.sleep(wait)
     if found is None:
@@ -211,8 +211,8 @@ async def world(request: web.Request) -> web.StreamResponse:
 
 
 async def runs(request: web.Request) -> web.StreamResponse:
-    matches, _ = await request.app[LISTING].get()
-    counts = Counter(match.run for match in matches)
+    listed, _ = await request.app[LISTING].get()
+    counts = Counter(match.run for match in listed)
     found = [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
     return await long_json_response(request, {"runs": found})
 
@@ -295,11 +295,11 @@ async def asset(request: web.Request) -> web.StreamResponse:
 
 def static_response(name: str, path: Path, caching: str) -> web.FileResponse:
     """Return a file of the built viewer; aiohttp prefers the compressed twin that the build wrote beside it."""
-    headers = {"Content-Type": kind_of(name), "Cache-Control": caching, "Vary": "Accept-Encoding"}
+    headers = {"Content-Type": media_type(name), "Cache-Control": caching, "Vary": "Accept-Encoding"}
     return web.FileResponse(path, headers=headers)
 
 
-def kind_of(name: str) -> str:
+def media_type(name: str) -> str:
     """Return the media type of a file by its name, whatever the system's own table says."""
     return MEDIA_TYPES.guess_type(name)[0] or BINARY
 

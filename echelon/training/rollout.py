@@ -370,7 +370,7 @@ def _select(units: list[Unit], selected: Tensor) -> list[Unit]:
     return [u._replace(rows=u.rows[part]) for u, part in zip(units, parts, strict=True) if bool(part.any())]
 
 
-def micro_batch_columns(length: int, sequences: int) -> list[slice]:
+def micro_batch_slices(length: int, sequences: int) -> list[slice]:
     """Return the ranges of sequences that form the micro-batches of a minibatch of ``length`` steps."""
     full = length * sequences // MICRO_BATCH_ROWS
     count = min(sequences, MAX_MICRO_BATCHES, max(full, 2)) if full else 1
@@ -384,7 +384,7 @@ def rows_by_role(roles: Tensor) -> list[Tensor]:
 
 
 def rollout_statistics(buffer: RolloutBuffer) -> dict[str, Any]:
-    """Return the logged statistics of a rollout, over present mechs, as tensors that were not read.
+    """Return the logged statistics of a rollout, over present mechs: device tensors, not yet copied to the host.
 
     Call it before advantages are normalized.
     """
@@ -413,7 +413,7 @@ def _variance(x: Tensor, weight: Tensor, correction: int = 1) -> Tensor:
 def agreement(buffer: RolloutBuffer) -> dict[str, Any]:
     """Return in which share of its living steps the learner samples the teacher's choice, by part and their mean.
 
-    They are tensors that were not read.
+    They are device tensors, not yet copied to the host.
     """
     assert buffer.labels is not None, "agreement needs labels"
     own, taught = discrete_choices(buffer.actions), discrete_choices(buffer.labels)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, require
-from echelon.env import layout as observe
-from echelon.env import reward
+from echelon.env import layout, reward
 from echelon.env.engine import Engine
 from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.gen.bank import build_bank_for
@@ -75,8 +74,8 @@ class VectorEnv:
             terms=terms,
         )  # fmt: skip
         batch = self.engine.batch
-        self.mechs, self.device = self.engine.num_mechs, torch.device(batch.device)
-        self.layout = observe.columns(env_cfg)
+        self.num_mechs, self.device = self.engine.num_mechs, torch.device(batch.device)
+        self.layout = layout.columns(env_cfg)
         self.sizes = Sizes(
             num_envs, self.engine.obs_dim, self.engine.action_dim, central_dim(env_cfg), env_cfg.max_steps,
             normalizable=torch.tensor([row.normalizable for row in self.layout]),

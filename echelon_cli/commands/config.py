@@ -97,14 +97,14 @@ def observation(
     as_json: JsonFlag = False,
 ) -> None:
     """List observation columns: name, bounds, normalised or not."""
-    from echelon.env import layout as observe
+    from echelon.env.layout import columns as layout_columns
 
     env = _resolve(preset, config, assignments).config.env
     if layout is not None:
         if layout not in LAYOUTS:
             raise typer.BadParameter(f"--layout is {layout!r}, expected {' or '.join(LAYOUTS)}")
         env = replace(env, obs_layout=layout)
-    table = observe.columns(env)
+    table = layout_columns(env)
     if as_json:
         columns = [row._asdict() for row in table]
         output.show_json({"layout": env.obs_layout, "columns": columns})

@@ -114,15 +114,15 @@ class Dashboard(App[None]):
         return screen if isinstance(screen, BaseScreen) and screen.has_all_widgets else None
 
     def on_view_changed(self, message: ViewChanged) -> None:
-        view, ended = message.view, None
+        view, notice = message.view, None
         if isinstance(view, RunsView):
-            ended, self.runs = what_ended(self.runs, view), view
+            notice, self.runs = notification_text(self.runs, view), view
         elif isinstance(view, RunView):
             if self.run_view.root == view.root and self.run_view.is_alive and not view.is_alive:
-                ended = f"{view.id} {view.state}", view.reason
+                notice = f"{view.id} {view.state}", view.reason
             self.run_view = view
-        if ended:
-            write_to_terminal(self, notification(*ended, os.environ))
+        if notice:
+            write_to_terminal(self, notification(*notice, os.environ))
         if screen := self.active_screen:
             screen.show_view(view)
 
@@ -225,7 +225,7 @@ class Dashboard(App[None]):
                 yield SystemCommand(key.label, key.help, partial(self.run_action, action))
 
 
-def what_ended(before: RunsView, after: RunsView) -> tuple[str, str] | None:
+def notification_text(before: RunsView, after: RunsView) -> tuple[str, str] | None:
     """Return title and message of a terminal's notification for runs that have ended or raised an alert since."""
     earlier = {row.root: row for row in before.rows} if before.loaded else {}
     ended = [row for row in after.rows if not row.is_alive and row.root in earlier and earlier[row.root].is_alive]

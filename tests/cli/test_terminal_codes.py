@@ -9,7 +9,7 @@ import pytest
 
 from echelon_cli.listing import RunRow
 from echelon_cli.terminal_codes import LIMIT_BYTES, MAX_CHARS, clipboard, notification
-from echelon_cli.tui.app import what_ended
+from echelon_cli.tui.app import notification_text
 from echelon_cli.tui.feed.messages import RunsView
 
 TERMINALS = {
@@ -61,4 +61,4 @@ CHANGES = {
 
 @pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
 def test_dashboard_reports_what_has_ended(before, after, expected):
-    assert what_ended(before, after) == expected
+    assert notification_text(before, after) == expected

@@ -73,7 +73,7 @@ def test_mixed_size_batch_keeps_the_invariants():
 def test_100v100_battle_keeps_the_invariants():
     with battle((200, 200, 20), 20, 1) as env:
         fight(env)
-        assert env.mechs == 200
+        assert env.num_mechs == 200
 
 
 def bytes_per_env(env: VectorEnv) -> float:

@@ -35,8 +35,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, 
         recorder = Recorder(env.engine, [0], tmp_path_factory.mktemp("insight"), [MatchInfo(name="m")], policy="values")
         recorder.begin()
         while not recorder.outcomes:
-            batch.set("value", rng.uniform(-3, 3, (1, env.mechs)).astype(np.float32))
-            batch.set("chances", rng.uniform(0, 1, (1, env.mechs, len(CHANCES))).astype(np.float32))
+            batch.set("value", rng.uniform(-3, 3, (1, env.num_mechs)).astype(np.float32))
+            batch.set("chances", rng.uniform(0, 1, (1, env.num_mechs, len(CHANCES))).astype(np.float32))
             played.before.append({name: batch.numpy(name)[0].copy() for name in NAMES})
             env.step()
             played.after.append({name: batch.numpy(name)[0].copy() for name in NAMES})

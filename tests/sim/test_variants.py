@@ -9,7 +9,7 @@ import pytest
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
-from echelon.env import layout as observe
+from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
 from echelon.gen.bank import build_bank_for
@@ -220,7 +220,7 @@ def test_observations_stay_in_bounds_under_overrides():
     rows = np.zeros((1, len(seeds) * engine.num_mechs, engine.obs_dim), np.float32)
     engine.attach(rows, np.zeros_like(rows))
     engine.batch.set("row_of", np.arange(rows.shape[1], dtype=np.int32).reshape(len(seeds), -1))
-    low, high = observe.bounds(CFG)
+    low, high = layout.bounds(CFG)
     hits = 0
     for _ in range(CFG.max_steps):
         engine.step()

@@ -178,7 +178,7 @@ def test_device_update_reads_the_device_once(case):
         assert transfers.faults == [] and transfers.reads == 1
         assert transfers.uploads == trainer.config.update_epochs == transfers.host_work
         with counting() as transfers:
-            trainer.observe(buffer)
+            trainer.update_obs_normalizer(buffer)
         assert transfers.faults == [] and transfers.reads == 0
 
 
@@ -186,14 +186,14 @@ def test_transfer_counter_finds_a_read_in_a_minibatch(monkeypatch):
     with device_rules():
         model = model_of()
         buffer, trainer = rollout_of(model), trainer_of(model, update_epochs=1)
-        evaluate = trainer.gradients.evaluate_whole
+        whole_gradient = trainer.gradients.whole_gradient
 
         def reading(batch):
-            terms, gradients = evaluate(batch)
+            terms, gradients = whole_gradient(batch)
             float(terms.loss)
             return terms, gradients
 
-        monkeypatch.setattr(trainer.gradients, "evaluate_whole", reading)
+        monkeypatch.setattr(trainer.gradients, "whole_gradient", reading)
         with counting() as transfers:
             trainer.update(buffer, model.initial_state(N))
         assert len(transfers.faults) == trainer.config.num_minibatches

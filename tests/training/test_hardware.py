@@ -95,7 +95,7 @@ def test_compile_keeps_gradients(monkeypatch, recurrence):
         batch = rollout.gather_minibatch(
             buffer, states, buffer.returns, buffer.present, [rollout.Unit(0, 0, 2, torch.arange(N))]
         )
-        _, shards = trainer.minibatch_update.evaluate(batch)
+        _, shards = trainer.minibatch_update.gradients_of(batch)
         assert shards is not None and len(shards) > 1
         trainer.minibatch_update.add(shards)
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
@@ -240,7 +240,7 @@ def capturing(captures: list):
 def capture_by(trainer, capture) -> None:
     """Let a trainer evaluate minibatches as on a device on which the host checks them, captured by ``capture``."""
     set_regime(trainer.model, DEVICE)
-    trainer.minibatch_update.graphs = CudaGraphCache(trainer.gradients.evaluate_whole, capture)
+    trainer.minibatch_update.graphs = CudaGraphCache(trainer.gradients.whole_gradient, capture)
 
 
 @pytest.mark.parametrize("head", ["gaussian", "hybrid"])

@@ -188,7 +188,7 @@ BATTLE = {
     "ppo.rollout_steps": 4, "ppo.num_minibatches": 1, "ppo.tbptt_chunk_length": 4,
 }  # fmt: skip
 ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bool]]] = {
-    "packs-per-team": ({"env.num_packs": 2}, lambda e, b: (e.mechs, b.mechs) == (20, 10)),
+    "packs-per-team": ({"env.num_packs": 2}, lambda e, b: (e.num_mechs, b.num_mechs) == (20, 10)),
     "size": ({"env.world.size_x": 50, "env.world.size_y": 50}, lambda e, b: edges(e, b) == [50, 80]),
     "mode": ({"env.observation_mode": "full"}, lambda e, b: contacts(e) > contacts(b)),
     "decision-repeat": ({"env.decision_repeat": 1}, lambda e, b: (ticks(e), ticks(b)) == (1, 5)),

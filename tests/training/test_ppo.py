@@ -15,7 +15,7 @@ from echelon.rl.model import ActorCriticLSTM
 from echelon.training import rollout
 from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
-from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, lr_factor
+from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, schedule_factor
 from echelon.training.rollout import RolloutBuffer, plan_minibatches
 from echelon.training.runtime.threads import ThreadPool
 from tests.training.support import A, D, N, T, batch_of, model_of, rollout_of, trainer_of, weights_of
@@ -63,7 +63,7 @@ def test_ratios_are_one_before_first_step():
     model = model_of()
     buffer = rollout_of(model)
     trainer = trainer_of(model)
-    logprobs, values = trainer._evaluate(buffer, model.initial_state(N), 8)
+    logprobs, values = trainer._score_rollout(buffer, model.initial_state(N), 8)
     assert torch.allclose(logprobs, buffer.logprobs, atol=1e-4)
     assert torch.allclose(values, buffer.values, atol=1e-4)
 
@@ -131,7 +131,7 @@ def test_minibatch_without_idle_sequences_has_the_same_loss_and_gradient(idle):
     for skips in (False, True):
         torch.manual_seed(1)
         batch = rollout.gather_minibatch(buffer, states, buffer.returns, counted, units, skips_idle=skips)
-        terms, gradients = trainer.minibatch_update.evaluate(batch)
+        terms, gradients = trainer.minibatch_update.gradients_of(batch)
         assert gradients is not None
         found.append((batch.obs.shape[1], terms, gradients))
     (whole, terms, gradients), (trimmed, same_terms, same_gradients) = found
@@ -225,7 +225,7 @@ def test_gradients_are_cleared_between_steps():
     optimizer = torch.optim.Adam(parameters, lr=trainer.config.lr, eps=trainer.config.adam_eps)
     for _ in range(3):
         optimizer.zero_grad()
-        trainer.gradients._evaluate(batch, slice(None)).loss.backward()
+        trainer.gradients._terms_of(batch, slice(None)).loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, trainer.config.max_grad_norm)
         optimizer.step()
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(weights_of(model), weights_of(by_hand), strict=True))
@@ -268,12 +268,12 @@ def test_progress_reaches_the_bound_of_the_action_width():
     assert float(model.core.log_std_max) == -1.0
 
 
-def test_lr_factor_schedules():
-    assert [lr_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
-    assert [lr_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
-    assert lr_factor("none", 0.9) == 1.0
+def test_schedule_factor():
+    assert [schedule_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
+    assert [schedule_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
+    assert schedule_factor("none", 0.9) == 1.0
     with pytest.raises(ValueError, match="steps"):
-        lr_factor("steps", 0.0)
+        schedule_factor("steps", 0.0)
 
 
 def test_dead_steps_train_value_but_not_policy():
@@ -320,8 +320,8 @@ def test_advantages_are_recomputed_only_on_request():
 def test_evaluation_buffers_are_allocated_once():
     model = model_of()
     buffer, trainer = rollout_of(model), trainer_of(model)
-    first = [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)]
-    assert [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)] == first
+    first = [x.data_ptr() for x in trainer._score_rollout(buffer, model.initial_state(N), 8)]
+    assert [x.data_ptr() for x in trainer._score_rollout(buffer, model.initial_state(N), 8)] == first
 
 
 def test_prediction_loss_trains_core():
@@ -329,7 +329,7 @@ def test_prediction_loss_trains_core():
     buffer = rollout_of(model)
     buffer.advantages.zero_()
     trainer = trainer_of(model, aux_coef=0.01, ent_coef=0.0, vf_coef=0.0, tbptt_chunk_length=T)
-    terms, shards = trainer.minibatch_update.evaluate(batch_of(trainer, buffer, buffer.present))
+    terms, shards = trainer.minibatch_update.gradients_of(batch_of(trainer, buffer, buffer.present))
     gradients = dict(zip(dict(model.named_parameters()), (shards or [[]])[0], strict=True))
     assert terms.aux_loss > 0, "the only nonzero loss term"
     assert all(gradients[f"core.lstm.weight_{part}_l0"].any() for part in ("ih", "hh"))

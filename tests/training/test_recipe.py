@@ -68,8 +68,10 @@ def test_advantage_share_filters_the_policy_loss_but_not_the_value_loss(monkeypa
     seen = []
     model = model_of()
     buffer, trainer = rollout_of(model), trainer_of(model, advantage_share=0.25, update_epochs=1)
-    evaluate = trainer.minibatch_update.evaluate
-    monkeypatch.setattr(trainer.minibatch_update, "evaluate", lambda batch: seen.append(batch) or evaluate(batch))
+    gradients_of = trainer.minibatch_update.gradients_of
+    monkeypatch.setattr(
+        trainer.minibatch_update, "gradients_of", lambda batch: seen.append(batch) or gradients_of(batch)
+    )
     trainer.update(buffer, model.initial_state(N))
     living = int((buffer.alive * buffer.present).sum())
     scored = [batch.advantages[batch.policy_weights > 0].abs() for batch in seen]

@@ -123,7 +123,7 @@ def test_time_limit_truncates_and_keeps_final_observation():
 def test_pop_episodes_returns_each_episode_once():
     with vector() as env:
         env.reset()
-        summed = torch.zeros((ENVS, env.mechs))
+        summed = torch.zeros((ENVS, env.num_mechs))
         for _ in range(SHORT.max_steps):
             env.step()
             summed += env.results.rewards

@@ -19,11 +19,11 @@ import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const NO_MAP = "Cannot load the map";
-const PAGE = 60; // matches per page
-const MOST = 200; // most matches of a refresh: the server's limit per request
+const PAGE_SIZE = 60; // matches per page
+const MAX_REFRESH = 200; // most matches of a refresh: the server's limit per request
 const LEAGUE_POLL_MS = 5000;
 const NOT_FOUND = 404;
-const FRESH_MS = 400; // delay that merges notices into one request
+const MERGE_DELAY_MS = 400; // delay that merges notices into one request
 
 export function scanContext(header: Header): ScanContext {
   return {
@@ -160,7 +160,7 @@ export class Session {
     this.awaitedRun = run;
     if (this.state.page === "list") void this.reload();
     const request = this.openRequest;
-    const page = await this.api.matches(run, PAGE, 0).catch(() => null);
+    const page = await this.api.matches(run, PAGE_SIZE, 0).catch(() => null);
     // the user has navigated elsewhere meanwhile
     if (request !== this.openRequest || !this.state.followNewest) return;
     const newest = page?.matches.reduce((a, b) => (b.created > a.created ? b : a), page.matches[0]);
@@ -275,7 +275,7 @@ export class Session {
     const { list } = this.state;
     const request = ++this.listRequest;
     try {
-      const limit = Math.min(MOST, Math.max(PAGE, list.matches.length));
+      const limit = Math.min(MAX_REFRESH, Math.max(PAGE_SIZE, list.matches.length));
       const [page, { runs }] = await Promise.all([this.api.matches(list.run, limit, 0), this.api.runs()]);
       if (request !== this.listRequest) return;
       Object.assign(list, { matches: mergeFirstPage(list.matches, page), total: page.total, runs, loading: false });
@@ -294,7 +294,7 @@ export class Session {
     const { run } = list;
     if (this.paging) return;
     this.paging = true;
-    const page = await this.api.matches(run, PAGE, list.matches.length).catch(() => null);
+    const page = await this.api.matches(run, PAGE_SIZE, list.matches.length).catch(() => null);
     this.paging = false;
     if (page && run === list.run) Object.assign(list, { matches: appendPage(list.matches, page), total: page.total });
   }
@@ -371,7 +371,7 @@ export class Session {
       this.timers.delete(name);
       void act();
     };
-    this.timers.set(name, window.setTimeout(run, FRESH_MS));
+    this.timers.set(name, window.setTimeout(run, MERGE_DELAY_MS));
   }
 
   private async refresh(match: MatchState): Promise<void> {

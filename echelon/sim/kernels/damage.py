@@ -142,7 +142,7 @@ def apply_hits(
 
 
 @wp.func
-def phase_share(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int) -> float:
+def phase_damage(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int) -> float:
     total = float(0.0)
     if blasts.blast_mask[e, s] != 0:
         total = blasts.splash[e, s, m][0]
@@ -186,13 +186,13 @@ def resolve_deaths(rules: Rules, mechs: Mechs, hits: Hits, blasts: Blasts, mechs
     most = float(0.0)
     most_friendly = float(0.0)
     for s in range(hits.hit_mask.shape[1]):
-        share = phase_share(rules, hits, blasts, e, s, m)
+        damage = phase_damage(rules, hits, blasts, e, s, m)
         if mechs.team[e, s] != mechs.team[e, m]:
-            if share > most:
-                most = share
+            if damage > most:
+                most = damage
                 events_out.killer[e, m] = s
-        elif most == 0.0 and share > most_friendly:
-            most_friendly = share
+        elif most == 0.0 and damage > most_friendly:
+            most_friendly = damage
             events_out.killer[e, m] = s
 
 
@@ -204,7 +204,7 @@ def credit_hits(rules: Rules, mechs: Mechs, events: Events, hits: Hits, blasts: 
     if hits.hit_mask[e, m] == 0 and blasts.blast_mask[e, m] == 0:
         return  # a mech that did no damage has no kill
     for j in range(hits.hit_mask.shape[1]):
-        d = phase_share(rules, hits, blasts, e, m, j)
+        d = phase_damage(rules, hits, blasts, e, m, j)
         if mechs.team[e, j] == mechs.team[e, m]:
             events_out.dealt_friendly[e, m] = events_out.dealt_friendly[e, m] + d
         else:

@@ -166,7 +166,8 @@ class Collector:
         buffer, times = self.buffer, CollectTimes()
         if self._continues:
             buffer.begin()
-        buffer.clear()
+        else:
+            buffer.clear()
         self._continues = True
         copy_state(self.start_state, self.actor.state)
         self.steps.begin()

@@ -77,5 +77,5 @@ def make_update(
     if not gradients.regime.packs and flags:
         adam = cast(torch.optim.Optimizer, optimizer)
         return GraphUpdate(gradients, adam, report, record_cuda_graph if gradients.captures else None)
-    graphs = CudaGraphCache(gradients.evaluate_whole) if gradients.captures else None
+    graphs = CudaGraphCache(gradients.whole_gradient) if gradients.captures else None
     return HostUpdate(gradients, optimizer, pool, group, report, graphs)

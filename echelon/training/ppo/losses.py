@@ -208,25 +208,25 @@ class Gradients:
     def precision(self) -> AbstractContextManager[Any]:
         return mixed_precision(self.device, self.config.amp, self.config.amp_dtype)
 
-    def evaluate_micro_batch(self, batch: Minibatch, part: slice) -> tuple[LossTerms, Gradient | None]:
+    def micro_batch_gradient(self, batch: Minibatch, part: slice) -> tuple[LossTerms, Gradient | None]:
         """Return terms and gradients of the sequences ``part``; no gradients if the loss is not finite."""
         with torch.enable_grad():
-            terms = self._evaluate(batch, part)
+            terms = self._terms_of(batch, part)
             if not bool(terms.loss.isfinite()):
                 return _detached(terms), None
             return _detached(terms), self._gradient(terms)
 
-    def evaluate_whole(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
+    def whole_gradient(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
         """Return terms and gradients of a minibatch, finite or not, without reading a value from the device."""
         with torch.enable_grad():
-            terms = self._evaluate(batch, slice(None))
+            terms = self._terms_of(batch, slice(None))
             return _detached(terms), self._gradient(terms)
 
     def _gradient(self, terms: LossTerms) -> Gradient:
         loss = self.scaler.scale(terms.loss)
         return torch.autograd.grad(loss, self.parameters, allow_unused=True)
 
-    def _evaluate(self, batch: Minibatch, part: slice) -> LossTerms:
+    def _terms_of(self, batch: Minibatch, part: slice) -> LossTerms:
         obs, dones = batch.obs[:, part], batch.dones[:, part]
         state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
         with self.precision():

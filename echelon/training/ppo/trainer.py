@@ -1,6 +1,6 @@
 """The update: recurrent proximal policy optimization over chunks of a rollout (Schulman et al., 2017).
 
-A chunk is evaluated whole, from the recurrent state that the rollout had at its start, and gradients flow through all
+A chunk is scored whole, from the recurrent state that the rollout had at its start, and gradients flow through all
 of it. Minibatches are chunks times groups of rows. How a rollout is divided is in ``echelon.training.rollout``, terms
 and gradients are in ``losses``; ``host.update`` and ``graph.update`` train on minibatches.
 
@@ -72,7 +72,7 @@ class PPOTrainer:
         self.lr = config.lr
         self.updates = 0
         self.nonfinite = 0
-        self._evaluated: tuple[Tensor, Tensor] | None = None
+        self._scored: tuple[Tensor, Tensor] | None = None
 
     def set_progress(self, progress: float, teaching: Teaching | None = None) -> None:
         """Set learning rate, coefficients and width of actions for ``progress`` in [0, 1] through training.
@@ -84,14 +84,14 @@ class PPOTrainer:
         self.ent_coef = entropy_coefficient(self.config, progress)
         self._ent_coef.fill_(self.ent_coef)
         lr_progress, factor = self.teaching.lr_progress, self.teaching.lr_factor
-        self.lr = self.config.lr * factor * lr_factor(self.config.lr_schedule, lr_progress)
+        self.lr = self.config.lr * factor * schedule_factor(self.config.lr_schedule, lr_progress)
         for group in self.optimizer.param_groups:
             set_lr(group, self.lr * group["lr_mult"])
         if isinstance(self.model, PolicyCalls):
             self.model.core.set_progress(progress)
 
     def _set_teaching(self, teaching: Teaching) -> None:
-        """Store the teacher's part; a captured evaluation is captured again where other terms enter the loss."""
+        """Store the teacher's part; a captured gradient is captured again where other terms enter the loss."""
         before, self.teaching = self.teaching, teaching
         self._imitation_coef.fill_(teaching.coef)
         if (before.imitates, before.has_labels) != (teaching.imitates, teaching.has_labels):
@@ -129,7 +129,7 @@ class PPOTrainer:
         stats, before = self.minibatch_update.finish(before)
         return self._averaged({**before, **self._metrics(stats), "kl": kl, "epochs": epochs})
 
-    def observe(self, buffer: RolloutBuffer) -> None:
+    def update_obs_normalizer(self, buffer: RolloutBuffer) -> None:
         self.minibatch_update.update_observations(self.model.obs_normalizer, buffer.obs, buffer.alive)
 
     def chunk_states(self, buffer: RolloutBuffer, init_state: LSTMState) -> ChunkStates:
@@ -228,28 +228,28 @@ class PPOTrainer:
 
     def _kl(self, buffer: RolloutBuffer, init_state: LSTMState, length: int) -> float:
         """Return the mean KL estimate over living steps between the collecting and the current policy."""
-        logprobs, _ = self._evaluate(buffer, init_state, length)
+        logprobs, _ = self._score_rollout(buffer, init_state, length)
         kl = ((buffer.logprobs - logprobs) * buffer.alive).sum() / buffer.alive.sum().clamp_min(1.0)
         self.group.average([kl])
         return float(kl)
 
     def _recompute(self, buffer: RolloutBuffer, init_state: LSTMState, length: int) -> None:
-        _, values = self._evaluate(buffer, init_state, length)
+        _, values = self._score_rollout(buffer, init_state, length)
         buffer.values.copy_(values)
         buffer.compute_gae(
             buffer.next_value.clone(), buffer.next_done.clone(), self.config.gamma, self.config.gae_lambda
         )
 
     @torch.no_grad()
-    def _evaluate(self, buffer: RolloutBuffer, state: LSTMState, length: int) -> tuple[Tensor, Tensor]:
+    def _score_rollout(self, buffer: RolloutBuffer, state: LSTMState, length: int) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and values ``[T, N]`` under the current weights and exact recurrent states.
 
         They lie in buffers that are allocated once. ``buffer.next_value`` is recomputed too and, with
         ``recompute_advantages``, ``buffer.truncation_bonus``.
         """
-        if self._evaluated is None or self._evaluated[0].shape != buffer.logprobs.shape:
-            self._evaluated = (torch.zeros_like(buffer.logprobs), torch.zeros_like(buffer.values))
-        logprobs, values = self._evaluated
+        if self._scored is None or self._scored[0].shape != buffer.logprobs.shape:
+            self._scored = (torch.zeros_like(buffer.logprobs), torch.zeros_like(buffer.values))
+        logprobs, values = self._scored
         with self.gradients.precision():
             for first, end in chunk_spans(buffer.num_steps, length):
                 span = slice(first, end)
@@ -305,14 +305,14 @@ def _mean_of(by_rank: list[dict[str, Any]]) -> dict[str, Any]:
     return means
 
 
-def lr_factor(kind: str, progress: float) -> float:
-    if kind == "none":
+def schedule_factor(schedule: str, progress: float) -> float:
+    if schedule == "none":
         return 1.0
-    if kind == "linear":
+    if schedule == "linear":
         return 1.0 - progress
-    if kind == "cosine":
+    if schedule == "cosine":
         return 0.5 * (1.0 + math.cos(math.pi * progress))
-    raise ValueError(f"lr_schedule is {kind!r}, expected none, linear or cosine")
+    raise ValueError(f"lr_schedule is {schedule!r}, expected none, linear or cosine")
 
 
 def entropy_coefficient(cfg: PPOConfig, progress: float) -> float:

@@ -54,7 +54,7 @@ export function rowsOf<Names extends string>(bytes: Uint8Array, columns: readonl
   });
 }
 
-interface Moment {
+interface LiveFrame {
   readonly tick: number;
   readonly score: readonly number[];
   readonly tonnage: readonly [number, number];
@@ -123,7 +123,7 @@ export class LiveMatch {
   events: EventRow[] = [];
   tick: number;
   private readonly store = new FrameStore();
-  private readonly moments: Moment[] = [];
+  private readonly frames: LiveFrame[] = [];
   private readonly clouds = new Map<string, Row<(typeof PLAY_CLOUD_COLUMNS)[number]>>();
   private readonly cells = new Map<number, number>(); // material of the voxels that have changed
   private readonly dead = new Set<number>(); // mechs whose end the pilot has seen
@@ -148,14 +148,14 @@ export class LiveMatch {
   }
 
   add(frame: PlayFrame): void {
-    if (frame.tick <= (this.moments.at(-1)?.tick ?? -1)) this.restart();
+    if (frame.tick <= (this.frames.at(-1)?.tick ?? -1)) this.restart();
     const { match, pilot } = this;
     const count = match.header.mechs;
-    const before = this.moments.at(-1);
+    const before = this.frames.at(-1);
     const own = floats(frame.own);
     const mech = Object.fromEntries(
       MECH_COLUMNS.map((name) => [name, before ? before.mech[name].slice() : new Float32Array(count)]),
-    ) as Moment["mech"];
+    ) as LiveFrame["mech"];
     if (!before) mech.hp.fill(FULL_HP);
     PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
     this.senses = rowsOf(frame.senses, PLAY_SENSE_COLUMNS)[0] ?? this.senses;
@@ -169,7 +169,7 @@ export class LiveMatch {
     const walked = before ? before.walked.slice() : new Float32Array(count);
     if (before) addWalk(walked, before.mech, mech);
     this.tick = frame.tick;
-    this.moments.push({
+    this.frames.push({
       tick: frame.tick,
       score: frame.score,
       tonnage: this.holders(),
@@ -178,21 +178,21 @@ export class LiveMatch {
       cooldown: own.slice(PLAY_OWN_COLUMNS.length),
       rounds: rowsOf(frame.rounds, PLAY_ROUND_COLUMNS),
     });
-    if (this.moments.length > FRAMES) this.moments.shift();
+    if (this.frames.length > FRAMES) this.frames.shift();
     this.store.latest = this.chunk();
-    match.index.chunks = [[this.moments[0].tick, frame.tick, 0]];
-    match.win = new WinCurve([winPoint(match.header, this.store.latest, this.moments.length - 1)]);
+    match.index.chunks = [[this.frames[0].tick, frame.tick, 0]];
+    match.win = new WinCurve([winPoint(match.header, this.store.latest, this.frames.length - 1)]);
   }
 
   get previousTick(): number {
-    return this.moments.at(-2)?.tick ?? this.tick;
+    return this.frames.at(-2)?.tick ?? this.tick;
   }
 
   /** Update contacts and classes at the match's cursor; its poses are those of the moment. */
   perceive(): void {
     const { match, pilot, contacts } = this;
     const { poses, header } = match;
-    const focus = this.moments.at(-1)?.mech.focus[pilot] ?? -1;
+    const focus = this.frames.at(-1)?.mech.focus[pilot] ?? -1;
     const { team } = header.roster[pilot];
     const found = contacts
       .filter((row) => row.team !== team && !this.dead.has(row.mech))
@@ -213,7 +213,7 @@ export class LiveMatch {
   }
 
   /** Write the contacts into the columns of the mechs; others keep their place, unknown. */
-  private place(mech: Moment["mech"]): void {
+  private place(mech: LiveFrame["mech"]): void {
     const { match, pilot, dead } = this;
     const known = match.pilot?.known ?? new Float32Array();
     for (let m = 0; m < known.length; m++) {
@@ -269,9 +269,9 @@ export class LiveMatch {
     this.base = { cell, material, count: cell.length };
   }
 
-  /** Forget all moments: the session's match has been taken back to an earlier one. */
+  /** Forget all frames: the session's match has been taken back to an earlier one. */
   private restart(): void {
-    this.moments.length = 0;
+    this.frames.length = 0;
     this.events = [];
     this.dead.clear();
     this.clouds.clear();
@@ -280,33 +280,33 @@ export class LiveMatch {
   }
 
   private chunk(): Chunk {
-    const { moments, events } = this;
+    const { frames, events } = this;
     const { header } = this.match;
-    const [frames, mechs] = [moments.length, header.mechs];
-    const joined = (part: (moment: Moment) => ArrayLike<number>, width: number) => {
-      const all = new Float32Array(frames * width);
-      moments.forEach((moment, frame) => all.set(part(moment), frame * width));
+    const [count, mechs] = [frames.length, header.mechs];
+    const joined = (part: (frame: LiveFrame) => ArrayLike<number>, width: number) => {
+      const all = new Float32Array(count * width);
+      frames.forEach((frame, at) => all.set(part(frame), at * width));
       return all;
     };
     const cooldowns = header.cooldowns.length;
-    const cooldown = new Float32Array(frames * mechs * cooldowns);
-    moments.forEach((moment, frame) =>
-      cooldown.set(moment.cooldown.subarray(0, cooldowns), (frame * mechs + this.pilot) * cooldowns),
+    const cooldown = new Float32Array(count * mechs * cooldowns);
+    frames.forEach((frame, at) =>
+      cooldown.set(frame.cooldown.subarray(0, cooldowns), (at * mechs + this.pilot) * cooldowns),
     );
-    const rounds = moments.flatMap((moment, frame) => moment.rounds.map((round) => ({ ...round, frame })));
+    const rounds = frames.flatMap((each, frame) => each.rounds.map((round) => ({ ...round, frame })));
     return {
-      tick0: moments[0].tick,
-      tick1: moments[frames - 1].tick,
-      frames,
+      tick0: frames[0].tick,
+      tick1: frames[count - 1].tick,
+      frames: count,
       mechs,
-      tick: Float64Array.from(moments, ({ tick }) => tick),
-      score: Float64Array.from(moments.flatMap(({ score }) => [score[0] ?? 0, score[1] ?? 0])),
-      tonnage: Float64Array.from(moments.flatMap(({ tonnage }) => tonnage)),
+      tick: Float64Array.from(frames, ({ tick }) => tick),
+      score: Float64Array.from(frames.flatMap(({ score }) => [score[0] ?? 0, score[1] ?? 0])),
+      tonnage: Float64Array.from(frames.flatMap(({ tonnage }) => tonnage)),
       mech: Object.fromEntries(
         MECH_COLUMNS.map((name) => [name, joined(({ mech }) => mech[name], mechs)]),
       ) as Chunk["mech"],
       walked: joined(({ walked }) => walked, mechs),
-      walkedTotal: new Float32Array(frames * mechs), // the gait goes on from chunk to chunk
+      walkedTotal: new Float32Array(count * mechs), // the gait goes on from chunk to chunk
       cooldown,
       insight: null,
       events: table(events, PLAY_EVENT_COLUMNS) as EventRows,
@@ -328,8 +328,8 @@ function table<Names extends string>(rows: readonly Row<Names>[], columns: reado
   return { ...Object.fromEntries(entries), count: rows.length } as Record<Names, unknown>;
 }
 
-/** Add the distance that each mech went along its heading between two moments. */
-function addWalk(walked: Float32Array, from: Moment["mech"], to: Moment["mech"]): void {
+/** Add the distance that each mech went along its heading between two frames. */
+function addWalk(walked: Float32Array, from: LiveFrame["mech"], to: LiveFrame["mech"]): void {
   for (let m = 0; m < walked.length; m++) {
     const [dx, dy] = [to.x[m] - from.x[m], to.y[m] - from.y[m]];
     const ahead = dx * Math.cos(to.yaw[m]) + dy * Math.sin(to.yaw[m]);

@@ -28,7 +28,7 @@ export interface EffectPools {
   numbers: DamageNumbers;
 }
 
-interface Moment {
+interface EffectEvent {
   age: number; // time since the event [s]
   seed: number; // random seed of the event
   actor: MechPose | null; // pose of the acting mech at the event, null if hidden
@@ -40,7 +40,7 @@ interface Moment {
   stopped: boolean; // whether point defence shot the missile down
 }
 
-type Effect = (moment: Moment, pools: EffectPools) => void;
+type Effect = (event: EffectEvent, pools: EffectPools) => void;
 
 const point = new Vector3();
 const target = new Vector3();

@@ -39,7 +39,7 @@ const CLIMB_PITCH = 0.03; // of a climb by 1 vox/s [rad]
 const FALLEN_LIFT = 0.32; // a fallen mech rests on its shoulder, in widths; a wreck sinks into the ground, in heights
 const WRECK_SINK = 0.16;
 
-export interface MechMoment {
+export interface MechDrawState {
   seconds: number; // match time
   deaths: Float64Array; // time since each mech's death [s], negative if alive
   hits: Float64Array; // time since each mech was last hit [s], Infinity for never
@@ -134,8 +134,8 @@ export class Mechs {
     for (const { mesh } of this.squads) mesh.material = patterns ? material : this.plain;
   }
 
-  /** Update to a moment; with the plain material, classes without a mech near `eye` (voxel space) use coarse models. */
-  update(poses: Poses, moment: MechMoment, eye: Vector3): void {
+  /** Update what is drawn; with the plain material, classes without a mech near `eye` (voxel space) use coarse models. */
+  update(poses: Poses, drawn: MechDrawState, eye: Vector3): void {
     for (const mech of this.changing) [this.chassis[mech], this.sizes[mech]] = [this.classOf(mech), this.sizeOf(mech)];
     for (const squad of this.squads) {
       const near = squad.mechs.some(
@@ -143,9 +143,9 @@ export class Mechs {
       );
       squad.mesh.geometry = this.patterns || near ? squad.fine : squad.coarse;
       squad.mechs.forEach((mech, at) => {
-        const shown = this.chassis[mech] === squad.name ? moment.shown[mech] : 0;
-        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech], shown));
-        this.dress(squad, at, mech, poses, moment);
+        const shown = this.chassis[mech] === squad.name ? drawn.shown[mech] : 0;
+        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, drawn.deaths[mech], shown));
+        this.dress(squad, at, mech, poses, drawn);
       });
       squad.mesh.instanceMatrix.needsUpdate = true;
       squad.tint.needsUpdate = squad.gait.needsUpdate = squad.mood.needsUpdate = true;
@@ -171,10 +171,10 @@ export class Mechs {
     return matrix.compose(place, turn, shown < 1 ? scale.setScalar(shown) : ONE);
   }
 
-  private dress(squad: Squad, at: number, mech: number, poses: Poses, moment: MechMoment): void {
+  private dress(squad: Squad, at: number, mech: number, poses: Poses, drawn: MechDrawState): void {
     const { gait } = MODELS[this.chassis[mech]];
     const spec = this.header.chassis[this.header.roster[mech].chassis];
-    const dead = smooth(moment.deaths[mech] / (COLLAPSE_S * 0.5));
+    const dead = smooth(drawn.deaths[mech] / (COLLAPSE_S * 0.5));
     const power = (1 - poses.shutdown[mech]) * (1 - dead);
     const stride =
       Math.min(1, poses.speed[mech] / (FULL_STRIDE * (spec?.max_speed ?? 5))) * (1 - poses.fallen[mech]) * (1 - dead);
@@ -184,11 +184,11 @@ export class Mechs {
         1) *
       2 *
       Math.PI;
-    const flash = Math.max(0, 1 - moment.hits[mech] / FLASH_S) * (1 - dead);
+    const flash = Math.max(0, 1 - drawn.hits[mech] / FLASH_S) * (1 - dead);
     const colour = paints[this.header.roster[mech].team];
     squad.tint.setXYZW(at, colour.r, colour.g, colour.b, 1 - dead);
-    squad.gait.setXYZW(at, phase, stride, moment.seconds * DISH_RATE * power + mech, gait.swing);
-    squad.mood.setXYZW(at, poses.heat[mech] / (spec?.heat_cap ?? 100), power, flash, mech === moment.selected ? 1 : 0);
+    squad.gait.setXYZW(at, phase, stride, drawn.seconds * DISH_RATE * power + mech, gait.swing);
+    squad.mood.setXYZW(at, poses.heat[mech] / (spec?.heat_cap ?? 100), power, flash, mech === drawn.selected ? 1 : 0);
   }
 
   /** Write the muzzle of a mech in world space into `out`, for a pose given as centre and heading. */

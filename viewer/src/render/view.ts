@@ -20,7 +20,7 @@ import { CameraRig } from "./camera";
 import { Clouds } from "./clouds";
 import { Debris } from "./debris";
 import { type EffectPools, Effects, WINDOW_S } from "./effects";
-import { type MechMoment, Mechs } from "./mechs";
+import { type MechDrawState, Mechs } from "./mechs";
 import { Annotations } from "./overlay/annotations";
 import type { Overlay } from "./overlay/canvas";
 import { drawGhosts } from "./overlay/ghosts";
@@ -55,7 +55,7 @@ export class MatchView {
   private readonly effects: Effects;
   private readonly clouds: Clouds;
   private readonly bubbles: Bubbles;
-  private readonly moment: MechMoment;
+  private readonly drawState: MechDrawState;
   private readonly drawn: Float32Array; // opacity of each model: its visibility, 0 in first person
   private ground: GroundOverlay | null = null;
   private path: { from: string; cells: [number, number][] } = { from: "", cells: [] };
@@ -88,7 +88,7 @@ export class MatchView {
     this.clouds = new Clouds(stage.plain);
     this.bubbles = new Bubbles(this.mechs);
     this.drawn = new Float32Array(header.mechs);
-    this.moment = {
+    this.drawState = {
       seconds: 0,
       deaths: new Float64Array(header.mechs),
       hits: this.effects.hits,
@@ -254,18 +254,18 @@ export class MatchView {
   }
 
   private drawMoment(state: ViewerState, chunk: Chunk, seconds: number): void {
-    const { match, moment } = this;
+    const { match, drawState } = this;
     const { beams, sprites, numbers } = this.pools;
     this.editTerrain(chunk, state.tick);
     const recent = this.recentChunks(chunk, state.tick);
     for (const pool of [beams, sprites, numbers]) pool.clear();
-    moment.seconds = seconds;
-    moment.selected = state.selected;
-    match.deaths.forEach((tick, mech) => (moment.deaths[mech] = this.deadFor(mech, tick, state.tick)));
+    drawState.seconds = seconds;
+    drawState.selected = state.selected;
+    match.deaths.forEach((tick, mech) => (drawState.deaths[mech] = this.deadFor(mech, tick, state.tick)));
     this.effects.draw(recent, state.tick, match.shown, this.drawn);
-    this.effects.drawWrecks(match.poses, moment.deaths);
+    this.effects.drawWrecks(match.poses, drawState.deaths);
     drawRounds(recent, match.header, state.tick, match.shown, this.pools);
-    this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
+    this.mechs.update(match.poses, drawState, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
     const emissions = sensorRanges(match, -1);
     this.bubbles.update(emissions, match.poses, this.drawn, this.reducedMotion ? 0 : seconds);

@@ -19,7 +19,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.training.rollout import Minibatch
 
 WARM_UP = 3
-"""Evaluations before the capture, in which libraries choose their kernels and allocate."""
+"""Runs before the capture, in which libraries choose their kernels and allocate."""
 
 Result = TypeVar("Result")
 
@@ -96,27 +96,27 @@ class Replayed:
 
 
 class CudaGraphCache(Generic[Result]):
-    """Evaluates minibatches by captured graphs, one per shape of minibatch and further arguments."""
+    """Computes results of minibatches by captured graphs, one per shape of minibatch and further arguments."""
 
     def __init__(
         self,
-        evaluate: Callable[..., Result],
+        compute: Callable[..., Result],
         capture: Callable[[Callable[[], Result]], Callable[[], Result]] = capture_cuda_graph,
         warm_up: Callable[[Minibatch], None] = lambda batch: None,
     ) -> None:
-        self._evaluate, self._capture, self._warm_up = evaluate, capture, warm_up
+        self._compute, self._capture, self._warm_up = compute, capture, warm_up
         self._captured: dict[tuple[Any, ...], tuple[Minibatch, Callable[[], Result]]] = {}
 
     def clear(self) -> None:
         self._captured = {}
 
     def __call__(self, batch: Minibatch, *arguments: Any) -> Result:
-        """Return the evaluation of a minibatch, in the same tensors every time."""
+        """Return the result of a minibatch, in the same tensors every time."""
         key = (tuple(batch.obs.shape), *arguments)
         if key not in self._captured:
             inputs = copy_of(batch)
             self._warm_up(inputs)
-            self._captured[key] = (inputs, self._capture(lambda: self._evaluate(inputs, *arguments)))
+            self._captured[key] = (inputs, self._capture(lambda: self._compute(inputs, *arguments)))
         inputs, replay = self._captured[key]
         for own, new in zip(_tensors(inputs), _tensors(batch), strict=True):
             own.copy_(new)

@@ -1,7 +1,7 @@
 """An update on a device without a round trip to the host: finiteness decides there, figures are read once at the end.
 
 A minibatch whose loss is not finite adds no gradient, and a gradient whose norm is not finite moves nothing: flags on
-the device do both, through the optimizer's ``found_inf``. So evaluation, gradients, clipping and optimizer step of a
+the device do both, through the optimizer's ``found_inf``. So loss, gradients, clipping and optimizer step of a
 minibatch can be one captured graph per shape.
 
 Shapes are fixed, but most slots for contacts are empty. So the entities of a rollout are counted before its update, and
@@ -166,7 +166,7 @@ class GraphUpdate:
 
     def _train(self, batch: Minibatch, steps: bool) -> Tensor:
         """Return the figures ``[W]`` of a minibatch that is trained on, without reading a value of the device."""
-        terms, gradients = self.gradients.evaluate_whole(batch)
+        terms, gradients = self.gradients.whole_gradient(batch)
         finite = terms.loss.isfinite()
         self._finite += finite
         self._used = [gradient is not None for gradient in gradients]
@@ -196,7 +196,7 @@ class GraphUpdate:
     def _warm_up(self, inputs: Minibatch) -> None:
         """Let libraries choose kernels and the optimizer allocate its moments; no weight or moment changes."""
         for _ in range(WARM_UP):
-            _, gradients = self.gradients.evaluate_whole(inputs)
+            _, gradients = self.gradients.whole_gradient(inputs)
         self._used = [gradient is not None for gradient in gradients]
         self._bind()
         self._found_inf.fill_(1.0)

@@ -1,4 +1,4 @@
-"""An update whose minibatches the host checks one by one: micro-batches on a few threads, or captured evaluations."""
+"""An update whose minibatches the host checks one by one: micro-batches on a few threads, or captured gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.training.normalization import ReturnNormalizer, update_obs_normaliz
 from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats
 from echelon.training.ppo.optimizer import Optimizer
-from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_columns
+from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_slices
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
@@ -34,12 +34,12 @@ class HostUpdate:
         report: Report,
         graphs: CudaGraphCache[tuple[LossTerms, Gradient]] | None = None,
     ) -> None:
-        """With ``graphs`` a minibatch is evaluated whole, as a captured graph."""
+        """With ``graphs`` the gradient of a minibatch is computed whole, by a captured graph."""
         self.gradients, self.optimizer, self.graphs = gradients, optimizer, graphs
         self._pool, self._group, self._report = pool, group, report
         self.stats = UpdateStats()
         self.packed: PackedRollout | None = None
-        # a compiled or captured evaluation is made for one shape
+        # a compiled or captured gradient is made for one shape
         config = gradients.config
         self._may_vary = gradients.regime.packs and not (config.compile or config.capture)
         self.skips_idle = self._may_vary
@@ -86,7 +86,7 @@ class HostUpdate:
     def update_observations(self, normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
         update_obs_normalizer(normalizer, obs, alive, self._group)
 
-    def evaluate(self, batch: Minibatch) -> tuple[LossTerms, list[Gradient] | None]:
+    def gradients_of(self, batch: Minibatch) -> tuple[LossTerms, list[Gradient] | None]:
         """Return terms of a minibatch and the gradient of each micro-batch; None if the loss is not finite."""
         if self.graphs is not None:
             captured, gradients = self.graphs(batch)
@@ -94,8 +94,8 @@ class HostUpdate:
             gradient = [None if g is None else g.clone() for g in gradients]
             return terms, [gradient] if bool(terms.loss.isfinite()) else None
         length, sequences = batch.dones.shape
-        columns = micro_batch_columns(length, sequences) if self.gradients.regime.packs else [slice(0, sequences)]
-        parts = self._pool.map(lambda part: self.gradients.evaluate_micro_batch(batch, part), columns)
+        slices = micro_batch_slices(length, sequences) if self.gradients.regime.packs else [slice(0, sequences)]
+        parts = self._pool.map(lambda part: self.gradients.micro_batch_gradient(batch, part), slices)
         terms = LossTerms(*(torch.stack(values).sum(0) for values in zip(*(p[0] for p in parts), strict=True)))
         gradients = [p[1] for p in parts if p[1] is not None]
         return terms, gradients if len(gradients) == len(parts) else None
@@ -103,7 +103,7 @@ class HostUpdate:
     def add(self, gradients: list[Gradient]) -> None:
         """Add micro-batch gradients to ``p.grad``, divided by the minibatches of one optimizer step.
 
-        The gradients are not modified: compiled evaluations may return one tensor for two parameters.
+        The gradients are not modified: compiled functions may return one tensor for two parameters.
         """
         count = self.gradients.config.grad_accum_steps
         for micro_batch in gradients:
@@ -116,7 +116,7 @@ class HostUpdate:
                     parameter.grad.add_(gradient, alpha=1.0 / count)
 
     def _accumulate(self, batch: Minibatch, location: str) -> bool:
-        terms, gradients = self.evaluate(batch)
+        terms, gradients = self.gradients_of(batch)
         if self._group.any(gradients is None):
             self._report(f"loss at {location}", terms)
             return False

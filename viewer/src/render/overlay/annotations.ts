@@ -32,7 +32,7 @@ const MOST_TAGS = 8; // most contacts with range and age in the first-person vie
 const STEP = 1; // search step along a line of sight [vox]
 
 /** What the overlay shows beside the state. */
-export interface AnnotationMoment {
+export interface AnnotationInputs {
   readonly chunk: Chunk;
   readonly camera: PerspectiveCamera;
   readonly eye: readonly [number, number, number]; // position of the camera in voxel space
@@ -60,34 +60,34 @@ export class Annotations {
   }
 
   /** Draw the state's moment; `begin` of the overlay has been called. */
-  draw(state: ViewerState, moment: AnnotationMoment): void {
+  draw(state: ViewerState, inputs: AnnotationInputs): void {
     const { overlay, match } = this;
     const { selected } = state;
-    const living = this.living(moment);
-    const hidden = this.hiddenMechs(living, moment);
-    const pilot = moment.contacts === null ? -1 : selected;
+    const living = this.living(inputs);
+    const hidden = this.hiddenMechs(living, inputs);
+    const pilot = inputs.contacts === null ? -1 : selected;
     if (state.showLinks && pilot < 0) {
-      drawRings(overlay, this.ownRanges(selected), match.poses, moment.heights);
-      drawLinks(overlay, linksOf(match, moment.chunk, state.tick, selected, state.camera.mode === "first"));
+      drawRings(overlay, this.ownRanges(selected), match.poses, inputs.heights);
+      drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, state.camera.mode === "first"));
     }
-    drawPath(overlay, moment.path, moment.heights);
+    drawPath(overlay, inputs.path, inputs.heights);
     // from within a mech the signs at its feet would fill the picture
-    if (pilot < 0) drawSigns(overlay, moment.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
+    if (pilot < 0) drawSigns(overlay, inputs.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
     const boxes = [...state.covered];
-    if (moment.contacts) boxes.push(...this.drawInstruments(state, moment, moment.contacts));
-    if (state.showBars) boxes.push(...this.drawLabels(state, moment, living, hidden, boxes));
+    if (inputs.contacts) boxes.push(...this.drawInstruments(state, inputs, inputs.contacts));
+    if (state.showBars) boxes.push(...this.drawLabels(state, inputs, living, hidden, boxes));
     this.numbers.draw(overlay, boxes);
   }
 
   /** Draw what the pilot of the first-person view perceives; returns the boxes that labels keep off. */
-  private drawInstruments(state: ViewerState, moment: AnnotationMoment, contacts: readonly Contact[]): Box[] {
+  private drawInstruments(state: ViewerState, inputs: AnnotationInputs, contacts: readonly Contact[]): Box[] {
     const { overlay, match } = this;
     const memory = memoryOf(match.header);
     for (const contact of [...this.marked(contacts)].reverse()) {
       const box = contactBox(overlay, match, contact);
       if (box) drawContact(overlay.brush, contact, box, contactCss(match, contact), memory);
     }
-    drawReticle(overlay, match, state.selected, moment.eye);
+    drawReticle(overlay, match, state.selected, inputs.eye);
     return [drawScope(overlay, state, match, contacts, memory)];
   }
 
@@ -109,7 +109,7 @@ export class Annotations {
     });
   }
 
-  private living({ drawn }: AnnotationMoment): number[] {
+  private living({ drawn }: AnnotationInputs): number[] {
     const { poses, header } = this.match;
     return header.roster
       .map((_, mech) => mech)
@@ -121,7 +121,7 @@ export class Annotations {
   }
 
   /** Return the mechs whose heads are behind columns of the map. */
-  private hiddenMechs(living: readonly number[], { eye, heights }: AnnotationMoment): Set<number> {
+  private hiddenMechs(living: readonly number[], { eye, heights }: AnnotationInputs): Set<number> {
     const { x, y, z } = this.match.poses;
     const [ex, ey, ez] = eye;
     return new Set(
@@ -132,7 +132,7 @@ export class Annotations {
   /** Draw the labels off the boxes taken; returns their boxes. */
   private drawLabels(
     state: ViewerState,
-    moment: AnnotationMoment,
+    inputs: AnnotationInputs,
     living: readonly number[],
     hidden: ReadonlySet<number>,
     taken: readonly Box[],
@@ -141,18 +141,18 @@ export class Annotations {
     const { left, top, right, bottom } = state.insets;
     const area: Box = { left: left + 4, top: top + 4, right: width - right - 4, bottom: height - bottom - 4 };
     const battle = isBattle(living.length);
-    const contacts = moment.contacts ?? [];
-    const inside = moment.contacts !== null;
+    const contacts = inputs.contacts ?? [];
+    const inside = inputs.contacts !== null;
     const { roster } = this.match.header;
     // hostiles have boxes in the first-person view
     const plated = inside ? living.filter((mech) => roster[mech].team === roster[state.selected].team) : living;
     const candidates = [
       ...this.contactLabels(this.marked(contacts)),
-      ...this.selectedPlate(state.selected, living, moment, hidden),
+      ...this.selectedPlate(state.selected, living, inputs, hidden),
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
-      ...(battle && !inside ? this.packLabels(living, state.selected, moment) : []),
-      ...this.plates(state.selected, plated, moment, hidden, battle),
-      ...(state.flying ? [] : this.zoneCaption(state, moment)), // the cockpit's score has it
+      ...(battle && !inside ? this.packLabels(living, state.selected, inputs) : []),
+      ...this.plates(state.selected, plated, inputs, hidden, battle),
+      ...(state.flying ? [] : this.zoneCaption(state, inputs)), // the cockpit's score has it
     ];
     const named = !isCrowd(living.length);
     const labels = candidates.map((label) => ({ ...label, anywhere: named && label.painter.leader !== undefined }));
@@ -169,17 +169,17 @@ export class Annotations {
   private selectedPlate(
     selected: number,
     living: readonly number[],
-    moment: AnnotationMoment,
+    inputs: AnnotationInputs,
     hidden: ReadonlySet<number>,
   ): Candidate[] {
-    return living.includes(selected) ? this.plate(selected, moment, true, hidden) : [];
+    return living.includes(selected) ? this.plate(selected, inputs, true, hidden) : [];
   }
 
   /** Return the plates of the mechs that matter most: those that fight, then the nearest; in battles of its pack. */
   private plates(
     selected: number,
     living: readonly number[],
-    moment: AnnotationMoment,
+    inputs: AnnotationInputs,
     hidden: ReadonlySet<number>,
     battle: boolean,
   ): Candidate[] {
@@ -190,20 +190,20 @@ export class Annotations {
       .filter((mech) => mech !== selected)
       .map((mech) => {
         const own = pack !== null && header.roster[mech].team === pack.team && header.roster[mech].pack === pack.pack;
-        const fights = moment.hits[mech] < FIGHTS_S;
-        return { mech, rank: own ? 0 : fights ? 1 : 2, far: this.farOf(mech, moment) };
+        const fights = inputs.hits[mech] < FIGHTS_S;
+        return { mech, rank: own ? 0 : fights ? 1 : 2, far: this.farOf(mech, inputs) };
       })
       .filter(({ rank }) => !battle || rank < 2)
       .sort((a, b) => a.rank - b.rank || a.far - b.far);
-    return ranked.slice(0, most).flatMap(({ mech }) => this.plate(mech, moment, false, hidden));
+    return ranked.slice(0, most).flatMap(({ mech }) => this.plate(mech, inputs, false, hidden));
   }
 
-  private farOf(mech: number, { eye }: AnnotationMoment): number {
+  private farOf(mech: number, { eye }: AnnotationInputs): number {
     const { x, y, z } = this.match.poses;
     return Math.hypot(x[mech] - eye[0], y[mech] - eye[1], z[mech] - eye[2]);
   }
 
-  private plate(mech: number, moment: AnnotationMoment, selected: boolean, hidden: ReadonlySet<number>): Candidate[] {
+  private plate(mech: number, inputs: AnnotationInputs, selected: boolean, hidden: ReadonlySet<number>): Candidate[] {
     const { poses } = this.match;
     const spot = this.overlay.project(
       poses.x[mech],
@@ -211,13 +211,13 @@ export class Annotations {
       poses.z[mech] + this.mechs.height(mech) / 2 + ABOVE,
     );
     if (!spot) return [];
-    const alpha = (hidden.has(mech) ? HIDDEN : 1) * moment.drawn[mech];
+    const alpha = (hidden.has(mech) ? HIDDEN : 1) * inputs.drawn[mech];
     const painter = nameplate(this.match, mech, nameHeight(spot.far), selected, alpha);
     return [{ ...spot, width: painter.width, height: painter.height, painter }];
   }
 
   /** Return the labels of packs with living mechs: the selected one, then those that fight, then the nearest. */
-  private packLabels(living: readonly number[], selected: number, moment: AnnotationMoment): Candidate[] {
+  private packLabels(living: readonly number[], selected: number, inputs: AnnotationInputs): Candidate[] {
     const alive = new Set(living);
     const { poses } = this.match;
     const found = this.packs.flatMap((pack) => {
@@ -226,7 +226,7 @@ export class Annotations {
       const mean = (column: Float32Array) => members.reduce((sum, mech) => sum + column[mech], 0) / members.length;
       const spot = this.overlay.project(mean(poses.x), mean(poses.y), mean(poses.z) + 3);
       if (!spot) return [];
-      const fights = members.some((mech) => moment.hits[mech] < FIGHTS_S);
+      const fights = members.some((mech) => inputs.hits[mech] < FIGHTS_S);
       const painter = packLabel(pack.team, pack.mark, members.length, pack.mechs.length, fights);
       const rank = pack.mechs.includes(selected) ? 0 : fights ? 1 : 2;
       return [{ ...spot, width: painter.width, height: painter.height, painter, rank }];
@@ -250,7 +250,7 @@ export class Annotations {
     });
   }
 
-  private zoneCaption(state: ViewerState, { chunk }: AnnotationMoment): Candidate[] {
+  private zoneCaption(state: ViewerState, { chunk }: AnnotationInputs): Candidate[] {
     const { header } = this.match;
     const [x, y, radius] = header.zone;
     const [centre, ...edge] = [
