@@ -66,7 +66,7 @@ bench *ARGS:
 
 # compile every kernel, or those of modules NAME..., for H100 and H200 without a GPU, and print what each needs
 cuda-kernels *NAMES:
-    {{python}} -m echelon.bench.cuda_kernels {{NAMES}}
+    {{python}} -m tests.parity.cuda_kernels {{NAMES}}
 
 # product and test lines, fields, commands and words, beside their limits (.ci/weight.toml)
 weight:
@@ -120,7 +120,7 @@ league *ARGS:
 
 # compile every kernel for H100 and H200 into the cache FOLDER, to be carried to a machine that has one
 cuda-cache FOLDER:
-    WARP_CACHE_PATH={{FOLDER}} {{python}} -m echelon.bench.cuda_kernels
+    WARP_CACHE_PATH={{FOLDER}} {{python}} -m tests.parity.cuda_kernels
 
 # on a machine with a GPU: parity with the CPU, MINUTES of training, stopped half way and resumed, speeds; a file per step in FOLDER
 gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
@@ -144,7 +144,7 @@ gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
             echelon train --resume "$run" &&
             echelon runs show "$run"
     }
-    step kernels {{python}} -m echelon.bench.cuda_kernels
+    step kernels {{python}} -m tests.parity.cuda_kernels
     step parity {{python}} -m pytest -q -p no:cacheprovider -m gpu tests
     step doctor {{python}} -m echelon_cli.main doctor --speed
     step training train
@@ -199,4 +199,4 @@ site FOLDER="build/site":
 
 # fits the model of the win probability to recorded matches
 fit-winprob *ARGS:
-    {{python}} -m echelon.replay.winprob_fit {{ARGS}}
+    {{python}} -m tests.bench.winprob_fit {{ARGS}}

@@ -255,7 +255,5 @@ def load_model(path: Path = MODEL_FILE) -> WinModel:
     data = json.loads(path.read_text(encoding="utf-8"))
     names = [feature.name for feature in FEATURES]
     if data.get("format") != MODEL_FORMAT or data.get("features") != names:
-        raise ValueError(
-            f"win model {path.name!r} has other features than this version; try python -m echelon.replay.winprob_fit"
-        )
+        raise ValueError(f"win model {path.name!r} has other features than this version; try just fit-winprob")
     return WinModel(np.array(data["weights"], np.float64), np.array(data["ensemble"], np.float64))

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon.replay import winprob_fit
 from echelon.replay.schema import MAGIC
 from echelon.replay.winprob import FEATURES, load_model
 from echelon.runs import find_run
 from echelon_cli import output
 from echelon_cli.commands import serve
+from tests.bench import winprob_fit
 from tests.replay.golden import EXPECTED, SMALL
 from tests.replay.test_winprob import sampled
 
@@ -116,8 +116,8 @@ def test_replay_info_lists_turning_points(echelon, recorded):
 def test_fit_winprob_reports_errors_and_writes_a_model(capsys, tmp_path, monkeypatch):
     weights = np.linspace(0.2, 1.5, len(FEATURES))
     matches = sampled(240, weights, 0) + sampled(60, weights, 1, ("c", "b"))
-    monkeypatch.setattr("echelon.replay.winprob_fit.replay_files", lambda places: [Path(str(i)) for i in range(301)])
-    monkeypatch.setattr("echelon.replay.winprob_fit.sample_all", lambda paths: [None, *matches])
+    monkeypatch.setattr("tests.bench.winprob_fit.replay_files", lambda places: [Path(str(i)) for i in range(301)])
+    monkeypatch.setattr("tests.bench.winprob_fit.sample_all", lambda paths: [None, *matches])
     model = tmp_path / "model.json"
     winprob_fit.main([str(tmp_path), "--hold-out", "c", "--out", str(model)])
     report = json.loads(capsys.readouterr().out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from echelon.bench.cuda_kernels import KernelResources
+from tests.parity.cuda_kernels import KernelResources
 
 KIB = 1024
 

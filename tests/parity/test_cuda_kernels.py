@@ -11,7 +11,13 @@ from functools import cache
 import pytest
 
 from echelon.agents import heuristic
-from echelon.bench.cuda_kernels import (
+from echelon.config import EnvConfig, WorldConfig
+from echelon.config.presets import PRESETS
+from echelon.env.engine import Engine
+from echelon.gen.bank import stack_maps_for
+from echelon.gen.generate import generate
+from tests.parity.cuda_budgets import EXCEPTIONS, needless_limits, over_budget
+from tests.parity.cuda_kernels import (
     FRAME_BYTES,
     PARAMETER_BYTES,
     REGISTERS,
@@ -20,12 +26,6 @@ from echelon.bench.cuda_kernels import (
     KernelResources,
     kernel_modules,
 )
-from echelon.config import EnvConfig, WorldConfig
-from echelon.config.presets import PRESETS
-from echelon.env.engine import Engine
-from echelon.gen.bank import stack_maps_for
-from echelon.gen.generate import generate
-from tests.parity.cuda_budgets import EXCEPTIONS, needless_limits, over_budget
 from tests.parity.thread_orders import LAYOUTS
 
 KERNEL = KernelResources("echelon.sim.kernels.fire", "choose_targets", 126, 0, 35_840, 4_000)
@@ -34,7 +34,7 @@ KERNEL = KernelResources("echelon.sim.kernels.fire", "choose_targets", 126, 0, 3
 @cache
 def compiled() -> tuple[KernelResources, ...]:
     """Return what every kernel needs, compiled by another process, whose times are printed."""
-    command = [sys.executable, "-m", "echelon.bench.cuda_kernels", "--json"]
+    command = [sys.executable, "-m", "tests.parity.cuda_kernels", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     modules = [json.loads(line) for line in done.stdout.splitlines()]

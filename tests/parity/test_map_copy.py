@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import warp as wp
 
-from echelon.bench.cuda_kernels import ARCH
 from echelon.sim.backend import BLOCK, start_warp
 from echelon.sim.kernels import spawn
 from echelon.sim.kernels.spawn import COPY_PART, FILL_PART
 from echelon.sim.tables import MaterialRow
+from tests.parity.cuda_kernels import ARCH
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "optimization_level": 0})
 MAPS, ENVS, PARTS = 3, 3, 5

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from echelon import play_protocol as play
-from echelon.replay.typescript import play_types
+from tests.replay.typescript import play_types
 
 
 def test_client_messages_survive_packing():

@@ -6,11 +6,11 @@ import pytest
 
 from echelon.env.referee import REASONS, WINNERS
 from echelon.replay import schema
-from echelon.replay.typescript import generate
 from echelon.sim import state
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.kernels import fire, journal
 from tests.golden import assert_golden_text
+from tests.replay.typescript import generate
 
 
 @pytest.mark.golden

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.replay import winprob, winprob_fit
+from echelon.replay import winprob
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WIN_GROUPS, MechFlag
 from echelon.replay.winprob import FEATURES, MODEL_FILE, MatchSituation, Roster, WinModel, features, load_model
-from echelon.replay.winprob_fit import FitRows, Sampled
+from tests.bench import winprob_fit
+from tests.bench.winprob_fit import FitRows, Sampled
 from tests.golden import FOLDER, assert_golden_json, assert_golden_text
 from tests.replay.golden import SMALL, SMOKE
 
@@ -139,7 +140,7 @@ def test_model_of_other_features_is_refused(tmp_path):
     path = tmp_path / "model.json"
     data = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**data, "features": data["features"][1:]}))
-    with pytest.raises(ValueError, match="try python -m echelon.replay.winprob_fit"):
+    with pytest.raises(ValueError, match="try just fit-winprob"):
         load_model(path)
 
 

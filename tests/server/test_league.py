@@ -13,8 +13,8 @@ from echelon.arena.database import StoreError
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
-from echelon.replay.typescript import SHAPES
 from echelon.server import routes
+from tests.replay.typescript import SHAPES
 from tests.server.conftest import RUN, get_json
 
 NAMES = ("a", "b")

@@ -1,6 +1,6 @@
 """Registers, stack, code and parameters of every kernel, compiled for a CUDA architecture on any machine.
 
-Warp's compiler needs neither a GPU nor a driver. ``python -m echelon.bench.cuda_kernels`` compiles every module with
+Warp's compiler needs neither a GPU nor a driver. ``python -m tests.parity.cuda_kernels`` compiles every module with
 kernels, one after the other, for the block sizes that its launches have, and prints what the cubins say. They lie in
 Warp's kernel cache under the names by which a process with a GPU looks for them, so that it compiles nothing.
 """

@@ -3,7 +3,7 @@
 Matches are split by map, so that both sides of a swapped pair and all pairings on one map are in one split: one to
 fit, one to calibrate (a factor of the logit, so that the model stays symmetric), one to test. Matches of held-out
 pilots are a test of their own. Every match has the same weight, however long it is.
-``python -m echelon.replay.winprob_fit FOLDER... --out FILE`` fits a model and prints its errors as JSON.
+``python -m tests.bench.winprob_fit FOLDER... --out FILE`` fits a model and prints its errors as JSON.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def model_text(model: WinModel, report: Mapping[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Fit the model to the matches of some folders, write it, and print its errors."""
-    parser = argparse.ArgumentParser(prog="echelon.replay.winprob_fit", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="tests.bench.winprob_fit", description=main.__doc__)
     parser.add_argument("folders", nargs="+", type=Path, help="folders with recorded matches, or files")
     parser.add_argument("--hold-out", action="append", default=[], help="part of a pilot's name; default: a quarter")
     parser.add_argument("--out", type=Path, help="file of the model")
