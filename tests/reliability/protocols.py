@@ -120,7 +120,7 @@ def queue(root: Path) -> None:
     with found.editing():
         found.move("third", 0)
     mark("moved third")
-    queues.remove(found, "second")
+    queues.remove_waiting(found, "second")
     mark("removed second")
     with found.editing():
         found.set(Settings(slots={"cpu": 2}))
