@@ -6,6 +6,7 @@ Commands that only read the league load neither torch nor Warp.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -309,7 +310,7 @@ def _retire(keep: int, min_games: int, as_json: bool) -> None:
 
 def _recompute(as_json: bool) -> None:
     with open_league() as store:
-        changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
+        changed = {i: {"before": asdict(a), "after": asdict(b)} for i, (a, b) in store.recompute().items()}
         periods = sum(period.closed for period in store.periods())
     if as_json:
         output.show_json({"periods": periods, "changed": changed})

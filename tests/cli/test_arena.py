@@ -9,11 +9,13 @@ import sys
 
 import pytest
 
+from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.store import DEFAULT_LEVELS, Store, league_path
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.tickets import Queue
 from echelon.runs import create_run, find_run
 from echelon.server.catalogue import ReplayCatalogue
+from echelon_cli.arena_job import open_league
 from echelon_cli.main import run
 from echelon_cli.matches import find_match
 from tests.arena.policy_files import save
@@ -55,6 +57,10 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
         assert sum(row[weight] for row in game["entries"]) == pytest.approx(1.0)
     assert all(row["nash_averaged"] < 0.5 + 1e-9 and row["matches"] == 8 for row in game["entries"])
     assert reported(capsys, "edit", "--recompute") == {"periods": 1, "changed": {}}
+    with open_league() as store, store.editing() as league:
+        league.entries["heuristic:hard"].rating = Glicko2Rating(rating=1234.0)
+    (changed,) = reported(capsys, "edit", "--recompute")["changed"].values()
+    assert changed["before"]["rating"] == 1234 != changed["after"]["rating"]
     medium = reported(capsys, "standings", "medium")
     assert medium["style"]["mechs"] == 40 and len(medium["history"]) == 1
     assert reported(capsys, "edit", "--remove", "expert")["done"] == "retired"
