@@ -70,14 +70,14 @@ def test_example_runs(name, tmp_path):
     assert EXPECTED[name] in run(name, *PROGRAMS[name], folder=tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_example_train_runs(tmp_path):
     arguments = ("--minutes", "0.05", "--num-envs", "4", "--seeds", "1", "--run-dir", "example")
     assert EXPECTED["train.py"] in run("train.py", *arguments, folder=tmp_path)
     assert "hit points left" in run("play.py", "--policy", "example", folder=tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_example_league_runs(tmp_path):
     small = ("--set", "num_envs=4", "--set", "eval.at_start=false", "--set", "eval.seeds=1", "--set", "bank_maps=4")
     league = ("--set", "opponents.league.match_seeds=1", "--set", "opponents.league.match_opponents=1")

@@ -162,7 +162,7 @@ def test_interrupt_detaches_and_stop_saves(shell, echelon):
     assert echelon("runs", "wait", paths.id)[0] == 4
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path):
     code, out, err = shell.run(*tiny(total_steps=800), "--nproc", "2", "--set", "profile_updates=3")
     assert (code, err) == (0, ""), err

@@ -56,9 +56,7 @@ EXCEPTIONS: dict[str, Exceptional] = {
         code_bytes=280 * KIB,
         parameter_bytes=LARGE_PARAMETERS,
     ),
-    "control_weapons": _of(
-        "one thread weighs all weapons and targets of a mech", registers=152, parameter_bytes=LARGE_PARAMETERS
-    ),
+    "control_weapons": _of("one thread weighs all weapons and targets of a mech", parameter_bytes=LARGE_PARAMETERS),
     "allocate_by_quota": _of(
         "one thread ranks the contacts of a mech in lists of its own, which are local memory; a warp per mech would "
         "share them",

@@ -281,7 +281,7 @@ def test_power_loss_loses_no_checkpoint_in_a_sample_of_states(recorded, memory):
     assert found == [] and count > 1000, f"{count} states"
 
 
-@pytest.mark.parametrize("name", by_cost(["queue"], long=["league", "records"], slow=["checkpoint"]))
+@pytest.mark.parametrize("name", by_cost(["queue"], long=["league"], slow=["records", "checkpoint"]))
 def test_removed_sync_loses_something_acknowledged(name, recorded, memory):
     operations, passed = recorded(name), {}
     assert violations(name, operations, memory, enough=1, passed=passed)[1] == []

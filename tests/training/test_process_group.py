@@ -225,7 +225,7 @@ def trained(folder: Path, count: int, *, device: str = "cpu", capture: bool = Fa
     return found
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_four_ranks_keep_equal_weights_on_battles(tmp_path):
     found = trained(tmp_path, RANKS)
     assert all(rank["digests"] == found[0]["digests"] and rank["steps"] == found[0]["steps"] for rank in found)
