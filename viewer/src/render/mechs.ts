@@ -134,7 +134,7 @@ export class Mechs {
     for (const { mesh } of this.squads) mesh.material = patterns ? material : this.plain;
   }
 
-  /** Update what is drawn; with the plain material, classes without a mech near `eye` (voxel space) use coarse models. */
+  /** Update the instances; with the plain material, classes without a mech near `eye` [vox] use coarse models. */
   update(poses: Poses, drawn: MechDrawState, eye: Vector3): void {
     for (const mech of this.changing) [this.chassis[mech], this.sizes[mech]] = [this.classOf(mech), this.sizeOf(mech)];
     for (const squad of this.squads) {
