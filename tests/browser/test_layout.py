@@ -22,7 +22,7 @@ from tests.browser.player import (
     state,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 SPREAD = Path(__file__).parents[2] / "docs" / "replays" / "champion-beats-expert-by-elimination.ecr"
 """A match whose teams start far apart, on a map of 100 voxels."""

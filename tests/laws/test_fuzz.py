@@ -147,7 +147,7 @@ GAMES = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.fuzz
 @settings(FUZZ, max_examples=150, derandomize=True)
 @given(**GAMES)
 def test_random_games_and_actions_keep_the_invariants(game, map_seed, seed, kinds, close):

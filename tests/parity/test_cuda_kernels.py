@@ -44,7 +44,7 @@ def compiled() -> tuple[KernelResources, ...]:
     return tuple(KernelResources(**row) for module in modules for row in module["kernels"])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_kernel_compiles_for_cuda_within_its_budget():
     faults = [line for row in compiled() for line in over_budget(row)]
     assert not faults, "\n".join(faults)
