@@ -50,7 +50,7 @@ def test_every_kernel_compiles_for_cuda_within_its_budget():
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_exceptions_of_cuda_budgets_are_needed():
     found = {row.kernel for row in compiled()}
     faults = [line for row in compiled() for line in needless_limits(row)]
@@ -58,7 +58,7 @@ def test_exceptions_of_cuda_budgets_are_needed():
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PRESETS, *LAYOUTS])
 def test_every_launch_of_a_preset_or_layout_is_compiled(name):
     small = {"world": WorldConfig(size_x=40, size_y=40), "num_packs": 1}
