@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient
 
 from echelon import play_protocol as play
 from echelon.play_channel import ChannelError, listening_socket, packet, read_packet, write_token
 from echelon.runs import RunPaths, require_plain_files
 from echelon.server import play as gate
-from echelon.server.app import make_app
-from echelon.server.security import Access
+from tests.server.conftest import serving
 
 WAIT_S = 20.0
 
@@ -27,7 +26,7 @@ class EchoSession:
     """A session that answers each message with a pong of its length, and sends a frame when asked for one."""
 
     def __init__(self, home: Path) -> None:
-        self.paths = RunPaths(home / "20260101-000000-play-test-session")
+        self.home, self.paths = home, RunPaths(home / "20260101-000000-play-test-session")
         self.paths.root.mkdir(parents=True)
         self.paths.spec.write_text('{"kind": "play"}')
         self.token, self.received, self.asked = write_token(self.paths), [], 0
@@ -54,21 +53,9 @@ def session(tmp_path: Path, runner: asyncio.Runner) -> EchoSession:
     return runner.run(EchoSession(tmp_path).start())
 
 
-@contextlib.asynccontextmanager
-async def serving(session: EchoSession, *, play_enabled: bool = True) -> AsyncIterator[TestClient]:
-    """Yield a client of a server over a session."""
-    rules = Access(host="127.0.0.1", port=1)
-    home = session.paths.root.parent
-    server = TestServer(make_app(home, rules, play=session.paths if play_enabled else None))
-    await server.start_server()
-    object.__setattr__(rules, "port", server.port)
-    async with TestClient(server) as client:
-        yield client
-
-
 @pytest.fixture
 def client(session: EchoSession, runner: asyncio.Runner) -> Iterator[TestClient]:
-    opened = serving(session)
+    opened = serving(session.home, session.paths)
     yield runner.run(opened.__aenter__())
     runner.run(opened.__aexit__(None, None, None))
 
@@ -159,7 +146,7 @@ async def test_stolen_token_is_of_no_use_to_another_page_or_without_an_origin(cl
 
 
 async def test_server_without_play_is_read_only(session):
-    async with serving(session, play_enabled=False) as client:
+    async with serving(session.home) as client:
         with pytest.raises(WSServerHandshakeError) as refused:
             await join(client)
         assert refused.value.status == 404
@@ -238,6 +225,6 @@ async def test_socket_and_token_are_private_in_a_deep_folder(tmp_path):
     for path in (session.paths.play_token, session.paths.play_socket, session.paths.channel):
         assert (path.stat().st_mode & 0o077) == 0
     require_plain_files(session.paths)  # the socket does not keep the job from being stopped
-    async with serving(session) as client, join(client) as socket:
+    async with serving(session.home, session.paths) as client, join(client) as socket:
         await socket.send_bytes(hello(session.token))
         assert (await receive(socket))["t"] == "pong"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from echelon.runs import RunPaths
 from echelon.server.app import make_app
 from echelon.server.catalogue import match_id
 from echelon.server.security import Access
@@ -32,10 +33,10 @@ def home(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def serving(home: Path, **access: Any) -> AsyncIterator[TestClient]:
-    """Yield a client of a loopback server, or of one with the given access."""
+async def serving(home: Path, play: RunPaths | None = None, **access: Any) -> AsyncIterator[TestClient]:
+    """Yield a client of a loopback server, or of one with the given access, to which a session may belong."""
     rules = Access(**{"host": "127.0.0.1", "port": 1, **access})
-    server = TestServer(make_app(home, rules))
+    server = TestServer(make_app(home, rules, play=play))
     await server.start_server()
     object.__setattr__(rules, "port", server.port)
     async with TestClient(server) as client:

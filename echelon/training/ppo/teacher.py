@@ -8,6 +8,7 @@ in the same phase.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -21,24 +22,24 @@ GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
 """Fractional parts of its multiples are spread evenly, however many there are."""
 
 
-class Teacher:
+class Teacher(ABC):
     """Source of the labels of a rollout; ``echelon.training.teachers`` has scripted levels and policies."""
 
-    def set_active(self, active: bool) -> None:
+    def set_active(self, active: bool) -> None:  # noqa: B027
         """Set whether the coming steps are labelled; then every step needs a ``label`` before it."""
 
+    @abstractmethod
     def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
         """Write the teacher's actions into ``labels [N, A]`` in the state that learners observe as ``obs [N, D]``.
 
         ``done [N]`` is 1 where the step starts an episode.
         """
-        raise NotImplementedError
 
     def carry(self) -> dict[str, Tensor]:
         """Return the tensors that the next label depends on, by name, for a checkpoint."""
         return {}
 
-    def load_carry(self, carry: dict[str, Tensor]) -> None:
+    def load_carry(self, carry: dict[str, Tensor]) -> None:  # noqa: B027
         """Continue from what ``carry`` returned."""
 
 
