@@ -298,21 +298,19 @@ def is_known(value: float | None) -> TypeGuard[float]:
 
 def count(value: float | None) -> str:
     """Return a count in at most six characters: 950, 12.3k, 4.56M; ``-`` where it is unknown, as the others do."""
-    if not is_known(value):
-        return "-"
-    for limit, divisor, suffix in COUNT_UNITS:
-        if abs(value) < limit:
-            scaled = value / divisor
-            return f"{scaled:.0f}{suffix}" if divisor == 1 or abs(scaled) >= 100 else f"{scaled:.3g}{suffix}"
-    return f"{value:.3g}"
+    return "".join(_scaled(value, COUNT_UNITS)) if is_known(value) else "-"
 
 
 def size(number: float) -> str:
     """Return a number of bytes in at most eight characters: 950 B, 12.3 kB, 4.56 MB."""
-    for limit, divisor, unit in SIZE_UNITS:
-        if number < limit:
-            return f"{number / divisor:.3g} {unit}"
-    raise AssertionError("unreachable")
+    return " ".join(_scaled(number, SIZE_UNITS))
+
+
+def _scaled(value: float, units: Iterable[tuple[float, float, str]]) -> tuple[str, str]:
+    """Return a value with three significant digits in the unit of its size, and that unit."""
+    divisor, unit = next((divisor, unit) for limit, divisor, unit in units if abs(value) < limit)
+    scaled = value / divisor
+    return f"{scaled:.0f}" if divisor == 1 or abs(scaled) >= 100 else f"{scaled:.3g}", unit
 
 
 def percent(value: float | None) -> str:
