@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from textual import _wait
 from textual.pilot import Pilot
 
 from echelon.runs import RunPaths, runs_home
@@ -19,6 +20,9 @@ from tests.tui.support.canned import alive, make_run
 
 LIMIT_S = 10.0
 POLL_S = 0.05
+
+_wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
+# Textual's pilot waits twice after each key for a time without work, 20 ms by default
 
 
 @pytest.fixture
