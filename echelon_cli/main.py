@@ -15,6 +15,7 @@ import typer
 from typer.main import get_command
 
 from echelon.files import error_text
+from echelon.jobs.leave import leave
 from echelon_cli import output
 from echelon_cli.help import Command, LazyRoot
 
@@ -138,9 +139,10 @@ def main() -> None:
             # characters that the terminal cannot encode must not end a command
             stream.reconfigure(errors="replace")
     try:
-        sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        sys.exit(128 + 2)
+        code = 128 + 2
+    leave(code)
 
 
 if __name__ == "__main__":

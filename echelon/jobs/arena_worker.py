@@ -7,13 +7,13 @@ It reports, writes progress and stops like the training process, and several can
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from echelon.jobs import control, worker
+from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import RunLink
@@ -110,4 +110,4 @@ def _join_processes(config: ArenaConfig) -> Iterator[tuple[WorkerGroup, ArenaCon
 
 
 if __name__ == "__main__":
-    sys.exit(worker.main(work=work, phase="playing"))
+    leave(worker.main(work=work, phase="playing"))

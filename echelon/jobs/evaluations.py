@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from echelon.files import LOG_FLAGS, atomic_write, fsync, make_folder, open_own, reason_of
 from echelon.jobs import lock, worker
+from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import LEVEL_ABANDON, RunLink
@@ -227,4 +227,4 @@ def require_own_folders(plan: EvalPlan, job: RunPaths) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.main(work=work, phase="playing"))
+    leave(worker.main(work=work, phase="playing"))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from echelon.jobs import lock, worker
+from echelon.jobs.leave import leave
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.worker import RunLink
@@ -82,4 +82,4 @@ def _list_unfinished(paths: RunPaths) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.main(work=work, phase="playing"))
+    leave(worker.main(work=work, phase="playing"))

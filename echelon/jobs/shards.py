@@ -7,7 +7,6 @@ it was playing, which another one plays. Arena job and shard continue after any 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from echelon.jobs import launch, launchers, worker
 from echelon.jobs.kinds import KINDS
+from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.status import JobStatus
@@ -203,4 +203,4 @@ def _replays(shard: RunPaths) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.main(work=work, phase="playing"))
+    leave(worker.main(work=work, phase="playing"))

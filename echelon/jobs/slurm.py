@@ -17,6 +17,7 @@ from pathlib import Path
 
 from echelon.jobs import worker
 from echelon.jobs.config_layers import parse_assignment, resolve
+from echelon.jobs.leave import leave
 from echelon.jobs.spec import new_spec, write_spec
 from echelon.runs import RunPaths
 
@@ -87,4 +88,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -23,6 +23,7 @@ from pathlib import Path
 from echelon.files import atomic_write, error_text, reason_of
 from echelon.jobs import config_layers, control
 from echelon.jobs.alerts import TrainingAlertRules
+from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_gpu_memory, require_memory
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
@@ -263,4 +264,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -16,6 +16,7 @@ import torch
 
 from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.config.presets import quickstart
+from echelon.jobs.leave import leave
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training import loop
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
@@ -172,3 +173,4 @@ def main(what: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]))
+    leave(0)

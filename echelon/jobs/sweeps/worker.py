@@ -6,13 +6,13 @@ after any end, the process resumes the trials that were started and continues.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from echelon.jobs import worker
 from echelon.jobs.config_layers import ConfigError
+from echelon.jobs.leave import leave
 from echelon.jobs.spec import read_spec
 from echelon.jobs.sweeps.plan import RATES, SweepPlan, plan_from
 from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Trial, TrialJournal, TrialStart, Wait, next_step
@@ -134,4 +134,4 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(worker.main(work=work, phase="sweeping"))
+    leave(worker.main(work=work, phase="sweeping"))

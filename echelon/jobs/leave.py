@@ -1,0 +1,24 @@
+"""How the processes of a job and of a command line end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from typing import NoReturn
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with ``code`` once its exit functions have run and its output is written.
+
+    Nothing is freed one by one, which takes seconds where torch is loaded and Warp has compiled kernels.
+    """
+    atexit._run_exitfuncs()
+    # a stream that cannot be written: Python says so as it ends
+    with contextlib.suppress(OSError, ValueError):
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
