@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import random
@@ -14,6 +15,8 @@ import pytest
 
 from echelon.training.runtime.threads import thread_environment
 
+gc.disable()
+# until all tests are collected
 os.environ.update(thread_environment())
 # as jobs do, before torch is loaded: its threads would wait for each other, and beside a busy process for ever
 
@@ -99,6 +102,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     pyfuncitem._request.getfixturevalue("runner").run(pyfuncitem.obj(**arguments))
     return True
+
+
+def pytest_collection_finish() -> None:
+    """Leave the modules and tests that were loaded, millions of objects, out of all garbage collections."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
