@@ -241,16 +241,18 @@ class Backend:
 
     def _struct(self, kind: Any, shard: tuple[int, int], user: str, given: Mapping[str, Any]) -> Any:
         """Return the instance of struct ``kind`` with the arrays of one shard; equal ones are shared."""
-        arrays = {name: given.get(name, name) for name in fields_of(kind)}
-        key = (kind, shard, tuple(arrays.values()))
+        fields = fields_of(kind)
+        renamed = {name: given[name] for name in given if name in fields}
+        key = (kind, shard, *renamed.items())
         if key not in self._structs:
             instance = kind()
-            for name, row in fields_of(kind).items():
-                if arrays[name] == name:
+            for name, row in fields.items():
+                of = renamed.get(name, name)
+                if of == name:
                     declared = self.fields.get(name) or self._bound.setdefault(name, row)
                     if declared is not row:
                         raise declaration_conflict(name, declared, row)
-                setattr(instance, name, self.array(arrays[name], shard, f"struct {kind.key} of {user}"))
+                setattr(instance, name, self.array(of, shard, f"struct {kind.key} of {user}"))
             self._structs[key] = instance
         return self._structs[key]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import warp as wp
@@ -92,5 +93,9 @@ def _address(entry: Any) -> int:
 def _arguments(command: Any) -> ctypes.Structure:
     """Return the parameters of a launch as the struct that its entry point takes; the launch bounds come first."""
     values = command.params[1:]
-    layout = {"_fields_": [(f"argument_{i}", type(value)) for i, value in enumerate(values)]}
-    return type("Arguments", (ctypes.Structure,), layout)(*values)
+    return _struct_of(tuple(map(type, values)))(*values)
+
+
+@cache
+def _struct_of(kinds: tuple[type, ...]) -> type[ctypes.Structure]:
+    return type("Arguments", (ctypes.Structure,), {"_fields_": [(f"argument_{i}", k) for i, k in enumerate(kinds)]})

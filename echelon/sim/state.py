@@ -15,7 +15,7 @@ construction, except the journal of recorded environments (``Batch.keep_journal`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import warp as wp
 from warp.types import type_size_in_bytes
@@ -287,7 +287,7 @@ SENSES = fields_of(Senses)
 TRACKS = fields_of(Tracks)
 EVENTS = {**fields_of(Events), **fields_of(Hits), **fields_of(Blasts), **fields_of(Paths)}
 
-GROUPS: dict[str, dict[str, Field]] = {
+GROUPS: dict[str, Mapping[str, Field]] = {
     "world": WORLD,
     "state": STATE,
     "controls": CONTROLS,

@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import get_annotations
+from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_type_hints
 
 import numpy as np
@@ -78,8 +79,8 @@ def array_struct(cls: type[T]) -> type[T]:
     return cast(type[T], struct)
 
 
-def fields_of(struct: Any) -> dict[str, Field]:
-    return dict(struct.fields)
+def fields_of(struct: Any) -> Mapping[str, Field]:
+    return MappingProxyType(struct.fields)
 
 
 def record_of(spec: type, without: Collection[str] = ()) -> Callable[[type[T]], type[T]]:

@@ -15,7 +15,7 @@ GAMMA = 0.5
 @pytest.fixture(autouse=True)
 def _one_torch_thread():
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
 
 
 def make_small_run(ppo: dict | None = None, **run) -> RunConfig:
