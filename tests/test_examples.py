@@ -60,10 +60,8 @@ def run(name: str, *arguments: str, folder: Path, **environment: str) -> str:
     return done.stdout
 
 
-SHORTEST = "custom_reward.py"
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n != SHORTEST)) for n in PROGRAMS])
+@pytest.mark.long
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_example_runs(name, tmp_path):
     if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:
         pytest.skip(f"{NEEDED[name]} is not installed")

@@ -66,6 +66,7 @@ def test_targets_match_oracle(fights):
     assert levels_with_target == set(LEVELS.values()) and remembered > 0
 
 
+@pytest.mark.long
 def test_weapons_and_systems_match_oracle(fights):
     used, blocked, fired = np.zeros(26, int), 0, set()
     decisions, flow = fights

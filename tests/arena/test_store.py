@@ -190,6 +190,7 @@ with Store(path) as store:
 """
 
 
+@pytest.mark.long
 def test_concurrent_writers_survive_sigkill(tmp_path, repository):
     path = tmp_path / "league.db"
     with Store(path) as store, store.editing() as league:

@@ -49,6 +49,7 @@ def test_match_is_opened_from_the_list_and_plays_until_it_is_paused(page, addres
     assert errors == []
 
 
+@pytest.mark.long
 def test_link_opens_moment_and_mech_within_the_draw_call_limit(page, address):
     open_match(page, address, MATCH, "&t=4&mech=6&about=a-1.0-2.0-b")
     assert [state(page, name) for name in ("tick", "playing", "selected")] == [80, False, 6]
@@ -59,6 +60,7 @@ def test_link_opens_moment_and_mech_within_the_draw_call_limit(page, address):
     assert state(page, "selected") not in (-1, 6)
 
 
+@pytest.mark.long
 def test_seek_is_exact_and_repeatable(page, address):
     open_paused(page, address, MATCH, 0)
     ticks, pictures = [], []
@@ -77,6 +79,7 @@ def test_seek_is_exact_and_repeatable(page, address):
     assert state(page, "tick") == 0
 
 
+@pytest.mark.long
 def test_lost_server_stops_playback_only_at_what_is_missing_and_recovery_is_whole(page: Any, tmp_path):
     make_home(tmp_path, GOLDEN)
     with served(tmp_path) as address:
@@ -100,6 +103,7 @@ def test_lost_server_stops_playback_only_at_what_is_missing_and_recovery_is_whol
         page.locator(".card-moment:not(:empty)").wait_for(state="visible")
 
 
+@pytest.mark.long
 def test_flown_match_is_paused_by_a_key(page, tmp_path):
     options = {"opponent": "trivial", "size": 40, "seconds": 600.0, "seed": 3}
     with served_session(tmp_path, options) as address:

@@ -406,6 +406,7 @@ def test_manifest_that_names_another_file_is_damaged_and_the_search_falls_back(s
     assert len(found.notices) == 1 and len(found.notices[0]) < 300
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece", [b"[],", b'{"a":{}},'])
 def test_state_file_of_greatest_size_stays_in_its_budget(ended_run, piece):
     paths = ended_run("20260102-000000-quickstart-calm-fox")

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from echelon.runs import list_runs, runs_home
 from echelon_cli import output
 from tests.cli.conftest import parsed
@@ -100,6 +102,7 @@ def test_sim_records_only_upsets_or_every_match(echelon):
     assert outcome(echelon, "--record", "all", "--matches", "2", "--seconds", "1")["replays"] == 2
 
 
+@pytest.mark.long
 def test_sim_interrupt_prints_finished_matches(repository, tmp_path):
     words = (*SMALL[:-1], "5000", "--seconds", "2", "--envs", "2", "--json", "--record", "3")
     process = subprocess.Popen(

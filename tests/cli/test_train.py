@@ -142,6 +142,7 @@ def test_resume_without_checkpoint_starts_over(shell):
     assert updates(paths)[0] == 1
 
 
+@pytest.mark.long
 def test_interrupt_detaches_and_stop_saves(shell, echelon):
     process = shell.start(*tiny(total_steps=10_000_000))
     deadline = time.monotonic() + LIMIT_S

@@ -20,6 +20,8 @@ from echelon.telemetry.log import read_events
 from tests.arena.policy_files import save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
+pytestmark = pytest.mark.long
+
 CONFIG = ArenaConfig(rounds=2, seeds=3, envs=4, threads=1)
 MATCHES = 36
 """Two rounds of three pairs, three seeds and two sides."""
@@ -64,7 +66,6 @@ def play_undisturbed(store, folder, **changes) -> Store:
     return other
 
 
-@pytest.mark.long
 def test_killed_arena_job_resumes(store, tmp_path):
     paths = start_job()
     wait_for(lambda: len(played_matches(store)) >= 5, LIMIT_S)

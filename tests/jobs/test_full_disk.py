@@ -30,6 +30,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
         yield folder
 
 
+@pytest.mark.long
 def test_full_disk_fails_run_and_resume_continues(disk, start):
     paths = start()
     until(paths, "running")

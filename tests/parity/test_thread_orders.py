@@ -27,6 +27,7 @@ def first_differences(names: Sequence[str]) -> dict[str, Any]:
     return {row["case"]: row["difference"] for row in rows}
 
 
+@pytest.mark.long
 def test_battle_with_every_block_is_equal_in_every_thread_order_and_a_fault_is_found():
     fault = {"order": "reverse", "comparison": 1, "arrays": ["actions", "heat", "obs", "trace_body", "vent"]}
     assert first_differences(("quick", "fault")) == {"quick": None, "fault": fault}

@@ -125,6 +125,7 @@ def test_server_replaces_a_killed_session_and_prints_its_address(tmp_path):
     assert ended is not None and ended.state in ("stopped", "completed")
 
 
+@pytest.mark.long
 def test_two_sessions_run_at_a_time(tmp_path):
     paths = [RunPaths(tmp_path / f"20260101-00000{n}-play-some-session") for n in range(3)]
     with session_slot(paths[0]):

@@ -35,7 +35,8 @@ def sweep(name: str, stride: int) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "policy" else [pytest.mark.long]) for n in SAMPLE])
+@pytest.mark.long
+@pytest.mark.parametrize("name", SAMPLE)
 def test_failing_operation_is_one_line_or_continued(name):
     result = sweep(name, SAMPLE[name])
     assert result["broken"] == [] and result["cases"] > 6

@@ -31,6 +31,7 @@ MIXES = {
 }
 
 
+@pytest.mark.long
 def test_resume_restores_scheduled_map_and_pack_ranges(tmp_path):
     curriculum = CurriculumConfig(
         packs=True, packs_two_at=3, packs_all_at=5, maps=True, map_small_min=36, map_small_max=40, map_large_min=44,

@@ -316,6 +316,7 @@ def test_absent_mechs_enter_no_loss_and_no_statistic():
         assert any(not torch.equal(plain[name], twin[name]) for name in plain)
 
 
+@pytest.mark.long
 def test_resumed_run_with_ranges_is_bit_exact(tmp_path):
     """Maps of drawn sizes and packs, of which some are replaced after every update."""
     config = run_config(bank_refresh_every=1, bank_refresh_maps=2, bank_spare=3)

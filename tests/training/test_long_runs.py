@@ -59,6 +59,7 @@ def test_updates_leak_no_tensor_memory(small_run, tmp_path):  # RL-115
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scale, monkeypatch):  # RL-120
     spreads: list[float] = []

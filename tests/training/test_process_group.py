@@ -60,12 +60,14 @@ def merged(whole) -> list[dict]:
     return [rank["statistics"] for rank in whole[1]]
 
 
+@pytest.mark.long
 def test_weights_and_normalizers_are_equal_on_all_ranks(whole):
     main, other = whole[1]
     assert main["digests"] == other["digests"] and len(main["digests"]) == main["update"] >= 4
     assert len(set(main["digests"])) == len(main["digests"]), "every update changes something"
 
 
+@pytest.mark.long
 def test_ranks_collect_distinct_episodes_and_both_count(whole):
     main, other = whole[1]
     assert not torch.equal(main["first"], other["first"])
@@ -91,6 +93,7 @@ def test_ragged_chunks_keep_ranks_in_step(tmp_path):
     assert code == 0 and main["digests"] == other["digests"] and main["update"] == 2
 
 
+@pytest.mark.long
 def test_only_rank_zero_emits_events(whole):
     main, other = whole[1]
     assert other["events"] == [] and {"start", "update", "checkpoint", "end"} <= set(main["events"])
@@ -161,6 +164,7 @@ def assert_pooled(found: list[dict]) -> None:
     assert torch.allclose(torch.cat([part["advantages"] for part in found]), advantages, atol=1e-6)
 
 
+@pytest.mark.long
 def test_merged_rank_statistics_match_pooled_samples(merged):
     assert_pooled(merged)
     _, _, alive, roles = sample()
@@ -171,6 +175,7 @@ def test_merged_rank_statistics_match_pooled_samples(merged):
         assert abs(float(selected.mean())) < 1e-5 and abs(float(selected.std()) - 1) < 1e-4
 
 
+@pytest.mark.long
 def test_rank_without_living_rows_takes_merged_statistics(merged):
     obs, _, alive, _ = sample()
     norm = ObsNormalizer(4)
@@ -180,6 +185,7 @@ def test_rank_without_living_rows_takes_merged_statistics(merged):
     assert all(torch.allclose(part["lonely"]["var"], norm.var) for part in merged)
 
 
+@pytest.mark.long
 def test_process_group_averages_and_reduces(merged):
     for part in merged:
         assert torch.equal(part["gradient"][0], torch.full((2, 2), 0.5))

@@ -37,6 +37,7 @@ def test_heat_map_accepts_arrays_of_positions_and_world_sizes_and_clamps_to_the_
     assert heat.maps() == {}
 
 
+@pytest.mark.long
 def test_import_loads_neither_wandb_nor_matplotlib():
     code = "import sys, echelon.training.spatial; print(sorted({'wandb', 'matplotlib'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -175,6 +175,7 @@ def taught() -> RunConfig:
     )
 
 
+@pytest.mark.long
 def test_run_with_teacher_resumes_bit_exact_in_every_phase(taught, tmp_path):
     names = ("imitation_loss", "agreement_by_part", "learner_share", "reward_std")
     whole, *_ = assert_resumes_exactly(taught, tmp_path, 2, 2, 1, fields=names, make_env=VectorEnv)

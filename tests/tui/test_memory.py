@@ -108,7 +108,8 @@ MAX_OBJECTS_PER_FRAME = 5
 """Growth that the bounded caches of Textual and Rich have while they fill."""
 
 
-@pytest.mark.parametrize("screen", [pytest.param(name, marks=[pytest.mark.long] * (name != "run")) for name in KEYS])
+@pytest.mark.long
+@pytest.mark.parametrize("screen", KEYS)
 async def test_screen_retains_no_frames(home, screen):
     paths = make_run(home, "20260101-110000-quickstart-quiet-heron", updates=60, ended="completed")
     view = replace(canned_view(60), id=paths.id, root=paths.root)

@@ -56,6 +56,7 @@ def opened(home: Path, steady: RunPaths, monkeypatch) -> Iterator[Callable[..., 
             one.close()
 
 
+@pytest.mark.long
 def test_idle_dashboard_sends_nothing_a_live_run_few_bytes_and_its_death_leaves_the_run(opened, steady):
     one = opened()
     while one.drain(QUIET_S):

@@ -71,6 +71,7 @@ def test_viewer_types_check(npm: Callable[..., None]):
     npm("run", "types", "--silent")
 
 
+@pytest.mark.long
 def test_viewer_unit_tests_pass(npm: Callable[..., None]):
     """Among them is the decoder on the kept hostile replays and on generated ones."""
     npm("test", "--silent")
