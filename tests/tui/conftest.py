@@ -21,7 +21,7 @@ from tests.tui.support.canned import alive, make_run
 LIMIT_S = 10.0
 POLL_S = 0.05
 
-_wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000
+_wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 1000, 1 / 4000
 # Textual's pilot waits twice after each key for a time without work, 20 ms by default
 
 
