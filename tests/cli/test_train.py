@@ -86,15 +86,15 @@ def updates(paths: RunPaths) -> list[int]:
     return [event.update for event in read_events(paths.metrics)[0] if isinstance(event, EventUpdate)]
 
 
-def test_train_saves_and_can_be_evaluated(shell):
+def test_train_saves_and_can_be_evaluated(shell, echelon, jobs_in_process):
     code, out, err = shell.run(*tiny())
     assert (code, err) == (0, "")
     assert "steps/s" in out and "training" in out and "completed" in out and "echelon eval" in out
     paths = find_run("latest")
     assert updates(paths) == list(range(1, len(updates(paths)) + 1))
-    code, out, err = shell.run("eval", paths.id, "--seeds", "1", "--json")
+    code, out, err = echelon("eval", paths.id, "--seeds", "1", "--json")
     assert code == 0, err
-    result = json.loads(out)
+    result = parsed(out)
     assert result["episodes"] == 2 and result["map"] == [40, 40, 20]
 
 

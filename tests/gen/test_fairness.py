@@ -98,6 +98,7 @@ def test_fair_maps_favour_no_side() -> None:
     assert differ > 50 and abs(blue_nearer - differ / 2) < 3 * sqrt(differ) / 2
 
 
+@pytest.mark.long
 def test_fair_maps_vary_corners_and_zones() -> None:
     maps = [make(40, seed) for seed in range(60)]
     zones = np.array([made.zone[:2] for made in maps])

@@ -70,6 +70,7 @@ def test_prefetcher_without_workers_generates_on_take():
     assert prefetcher.stalls == 1
 
 
+@pytest.mark.long
 def test_killed_worker_loses_no_map():
     prefetcher, specs = MapPrefetcher(workers=1), specs_of(4)
     prefetcher.prefetch(specs[:1])
@@ -107,6 +108,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_worker_is_niced_and_exits_with_killed_parent(tmp_path):
     script = tmp_path / "parent.py"

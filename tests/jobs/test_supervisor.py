@@ -168,6 +168,7 @@ def test_session_that_another_start_has_overtaken_is_refused(ended):
     assert read_json(ended.exit) == before
 
 
+@pytest.mark.long
 def test_new_supervisor_waits_for_orphaned_trainer(start):
     paths = start()
     until(paths, "running")

@@ -50,11 +50,7 @@ EFFECTS = {
 }
 
 
-HIDING = ("targets", "zone", "path")
-"""Ablations that hide columns as ``aiming`` does."""
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in HIDING)) for n in ABLATIONS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n != "lstm")) for n in ABLATIONS])
 def test_ablated_run_trains(name, unablated):
     changes = variants("scratch", SMALL, name)[f"no {name}"]
     config = resolve("scratch", None, {**SMALL, **{k: "none" if v is None else v for k, v in changes.items()}}).config

@@ -345,6 +345,7 @@ def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):
 TINY = EnvConfig(world=WorldConfig(size_x=28, size_y=28))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("prefetching", "per_worker", "expected"), [(1, 2, 3), (1, 64, 0), (0, 2, 0)])
 def test_first_maps_are_generated_by_processes_where_many_are_needed(
     tmp_path, monkeypatch, prefetching, per_worker, expected

@@ -243,6 +243,7 @@ def capture_by(trainer, capture) -> None:
     trainer.minibatch_update.graphs = CudaGraphCache(trainer.gradients.whole_gradient, capture)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("head", ["gaussian", "hybrid"])
 def test_captured_update_follows_a_teacher_through_its_phases(head):
     results, captures = [], []

@@ -70,6 +70,7 @@ def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
     assert_equal_weights(final.policy.state_dict(), weights(result))
 
 
+@pytest.mark.long
 def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, tmp_path, tidal_owl):
     exploits = opponent_config(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=40)
     config = small_run(opponents=exploits, num_envs=12, total_steps=60_000, ppo={"lr": 5e-3, "obs_norm": True})

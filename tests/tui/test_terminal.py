@@ -81,7 +81,9 @@ LEAVING: dict[str, Callable[[DashboardProcess], object]] = {
 }
 
 
-@pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING)
+@pytest.mark.parametrize(
+    "leave", [pytest.param(v, id=k, marks=[pytest.mark.long] * (k != "q")) for k, v in LEAVING.items()]
+)
 def test_leaving_restores_the_terminal(opened, steady, leave):
     one = opened()
     leave(one)
@@ -94,6 +96,7 @@ def test_leaving_restores_the_terminal(opened, steady, leave):
     assert not steady.stop.exists()
 
 
+@pytest.mark.long
 def test_closed_terminal_ends_the_dashboard(opened):
     one = opened()
     os.close(one.terminal)
