@@ -17,7 +17,7 @@ long *ARGS:
 slowest *ARGS:
     {{python}} -m pytest -n logical --dist loadfile --durations=20 --durations-min=0.5 {{ARGS}}
 
-# how much of the learner and the arena their tests run; RL-101 wants 90 %
+# how much of the learner and the arena their tests run, at least 90 %
 coverage *ARGS:
     {{python}} -m pytest tests/training tests/rl tests/arena tests/learning tests/env tests/cli/test_arena.py tests/cli/test_arena_processes.py --cov --cov-fail-under=90 --cov-report=term:skip-covered {{ARGS}}
 

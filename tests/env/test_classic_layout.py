@@ -51,7 +51,7 @@ def test_classic_layout_width_depends_on_messages_only(options, width):
     assert battle.obs.shape[-1] == width == layout.obs_dim(battle.cfg)
 
 
-def test_classic_columns_match_the_reference_implementation(battle):  # RL-48 (LOW-9)
+def test_classic_columns_match_the_reference_implementation(battle):
     names = [row.name for row in layout.columns(battle.cfg)]
     assert len(names) == 595
     for e, s in enumerate(battle.expected):
@@ -73,7 +73,7 @@ def test_classic_scenes_vary_every_column(battle):
     assert len(bins) < 16, "these maps have too few obstacles"
 
 
-def test_classic_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)
+def test_classic_contact_slots_follow_quotas_order_and_filter(battle):
     for e, s in enumerate(battle.expected):
         for m in range(20):
             expected = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
@@ -95,7 +95,7 @@ def test_classic_rows_of_dead_mechs_are_zero(battle):
     assert dead.sum() > 10 and not battle.obs[dead].any()
 
 
-def test_shutdown_hides_own_velocity_and_ewar():  # RL-27 (MED-6)
+def test_shutdown_hides_own_velocity_and_ewar():
     battle = Battle(obs_layout="classic")
     for name, value in (("vel", 3.0), ("heat", 500.0), ("shutdown", 1), ("ecm", 1), ("eccm", 1)):
         battle.put(name, value)
@@ -122,7 +122,6 @@ def pillars(grid: np.ndarray) -> None:
 
 
 def test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change():
-    # RL-32, RL-33 (MED-11, MED-12)
     battle = Battle(
         envs=3, size=45, edit=pillars, obs_layout="classic", pilots=install, autoreset=True, max_episode_seconds=10.0
     )

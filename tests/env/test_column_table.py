@@ -18,7 +18,7 @@ LAYOUTS = {"suite": 1034, "classic": 589}
 
 
 @pytest.mark.parametrize(("obs_layout", "width"), LAYOUTS.items())
-def test_column_table_has_unique_names_and_finite_bounds(obs_layout, width):  # RL-22 (MED-1)
+def test_column_table_has_unique_names_and_finite_bounds(obs_layout, width):
     table = layout.columns(EnvConfig(obs_layout=obs_layout))
     assert [row.index for row in table] == list(range(width))
     assert len({row.name for row in table}) == width
@@ -26,14 +26,14 @@ def test_column_table_has_unique_names_and_finite_bounds(obs_layout, width):  # 
 
 
 @pytest.mark.parametrize("obs_layout", LAYOUTS)
-def test_masks_flags_words_and_maps_are_not_normalizable(obs_layout):  # RL-127 (DR-M7)
+def test_masks_flags_words_and_maps_are_not_normalizable(obs_layout):
     free = {row.name.rpartition(".")[2] for row in layout.columns(EnvConfig(obs_layout=obs_layout)) if row.normalizable}
     never = {"padding", "blocked", "valid", "friendly", "hostile", "scout", "in_zone", "targeted", "fallen", "alive"}
     assert free and not free & never and not any(name.startswith("word_") for name in free)
 
 
 @pytest.mark.parametrize("obs_layout", LAYOUTS)
-def test_spaces_have_the_bounds_of_the_column_table(obs_layout):  # RL-11 (HIGH-5)
+def test_spaces_have_the_bounds_of_the_column_table(obs_layout):
     cfg = EnvConfig(obs_layout=obs_layout)
     env, (low, high) = EchelonEnv(cfg), layout.bounds(cfg)
     assert np.array_equal(env.observation_space.low, low) and np.array_equal(env.observation_space.high, high)

@@ -82,7 +82,7 @@ AGENTS = [f"{team}_{i}" for team in ("blue", "red") for i in range(5)]
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
-def test_env_exposes_every_public_attribute(env, name):  # RL-11 (HIGH-5), RL-4 (CRIT-4)
+def test_env_exposes_every_public_attribute(env, name):
     if env.last_reset_seed != 4 or env.last_outcome is not None:
         env.reset(seed=4)
     value = getattr(env, name)
@@ -119,7 +119,7 @@ def test_env_recorded_episode_is_a_complete_replay(tmp_path):
     assert made.get_replay() is None
 
 
-def test_chosen_target_slot_is_observed():  # RL-126 (DR-M6)
+def test_chosen_target_slot_is_observed():
     made = EchelonEnv(replace(SMALL, obs_layout="classic", observe_target=True, observation_mode="full"))
     made.reset(seed=1)
     slots = made._last_contact_slots["blue_2"]
@@ -132,12 +132,12 @@ def test_chosen_target_slot_is_observed():  # RL-126 (DR-M6)
     assert not observations["blue_3"][589:].any()
 
 
-def test_parallel_env_passes_the_pettingzoo_api_test():  # RL-11 (HIGH-5)
+def test_parallel_env_passes_the_pettingzoo_api_test():
     made = parallel_env(SMALL)
     parallel_api_test(made, num_cycles=120)
 
 
-def test_env_spaces_contain_observations_and_sampled_actions(env):  # RL-11, RL-31 (HIGH-5, MED-10)
+def test_env_spaces_contain_observations_and_sampled_actions(env):
     rng = np.random.default_rng(0)
     observations, _ = env.reset(seed=5)
     env.action_space.seed(0)
@@ -163,7 +163,7 @@ def test_same_seed_and_actions_repeat_the_episode(env):
 
 
 @pytest.mark.parametrize("size", [0, 1, 25, 27, 80])
-def test_wrong_action_size_error_lists_the_parts_and_changes_nothing(env, size):  # RL-4 (CRIT-4)
+def test_wrong_action_size_error_lists_the_parts_and_changes_nothing(env, size):
     env.reset(seed=0)
     before = env.sim.numpy("actions").copy()
     with pytest.raises(ValueError, match=f"action of red_4 has {size} values, expected 26: base=9 target=5 ewar=0"):
@@ -250,7 +250,7 @@ def test_parallel_env_rejects_unknown_agents_and_calls_out_of_order():
         made.step({})
 
 
-def test_step_never_modifies_the_callers_actions(env):  # RL-42 (LOW-3)
+def test_step_never_modifies_the_callers_actions(env):
     env.reset(seed=0)
     actions_given = np.full(env.ACTION_DIM, 7.5, dtype=np.float32)
     env.step({"blue_0": actions_given})

@@ -1,4 +1,4 @@
-"""Events and statistics of ``EchelonEnv``: they agree with each other, with the arrays, and with the rules."""  # RL-8
+"""Events and statistics of ``EchelonEnv``: they agree with each other, with the arrays, and with the rules."""
 
 from __future__ import annotations
 

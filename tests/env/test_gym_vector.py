@@ -43,11 +43,11 @@ def test_gym_vector_docstring_example_runs():
         env_checker.check_seed_deprecation, env_checker.check_reset_return_info_deprecation,
     ],
 )  # fmt: skip
-def test_gymnasium_reset_checks_pass(envs, check):  # RL-11 (HIGH-5)
+def test_gymnasium_reset_checks_pass(envs, check):
     check(envs)
 
 
-def test_gymnasium_space_checks_pass(envs):  # RL-11 (HIGH-5)
+def test_gymnasium_space_checks_pass(envs):
     for space in (envs.single_observation_space, envs.observation_space):
         passive_env_checker.check_space(space, "observation", passive_env_checker.check_observation_space)
         env_checker.check_space_limit(space, "observation")
@@ -65,7 +65,7 @@ def test_gymnasium_wrappers_work(envs):
 
 
 @pytest.mark.parametrize("obs_layout", ["suite", "classic"])
-def test_gym_spaces_have_column_bounds_and_contain_observations(obs_layout):  # RL-11, RL-22 (HIGH-5, MED-1)
+def test_gym_spaces_have_column_bounds_and_contain_observations(obs_layout):
     cfg = EnvConfig(world=SMALL.world, max_episode_seconds=5.0, obs_layout=obs_layout)
     envs = EchelonVectorEnv(2, cfg, maps=2)
     low, high = layout.bounds(cfg)
@@ -90,7 +90,7 @@ def test_gym_seed_repeats_everything_after_it(envs):
     assert not np.shares_memory(first[0], first[1])
 
 
-def test_same_step_autoreset_returns_final_observations():  # RL-23 (MED-2)
+def test_same_step_autoreset_returns_final_observations():
     assert EchelonVectorEnv.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     envs = EchelonVectorEnv(2, SMALL, maps=2)
     envs.reset(seed=3)

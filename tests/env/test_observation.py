@@ -108,7 +108,6 @@ def assert_within(battle: Battle) -> None:
 @pytest.mark.parametrize("obs_layout", ["suite", "classic"])
 @pytest.mark.parametrize("mode", ["partial", "full"])
 def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
-    # RL-22 (MED-1)
     envs = len(SKILLS) + 1
     battle = Battle(
         envs=envs, size=SIDE, edit=clutter(np.random.default_rng(3)), autoreset=True, pilots=install, num_packs=2,
@@ -130,7 +129,7 @@ def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
 
 
 @pytest.mark.parametrize("obs_layout", ["suite", "classic"])
-def test_columns_keep_their_bounds_in_extreme_states(obs_layout):  # RL-22 (MED-1)
+def test_columns_keep_their_bounds_in_extreme_states(obs_layout):
     battle = Battle(
         envs=4, size=SIDE, num_packs=2, observation_mode="full", obs_layout=obs_layout, observe_scope=True,
     )  # fmt: skip
@@ -148,7 +147,7 @@ def test_columns_keep_their_bounds_in_extreme_states(obs_layout):  # RL-22 (MED-
         assert_within(battle)
 
 
-def test_suite_blocks_have_the_sizes_the_network_expects():  # RL-87 (T7, P23)
+def test_suite_blocks_have_the_sizes_the_network_expects():
     widths = [block.width for block in layout.SUITE_CORE]
     assert widths == [length for _, length in FLAT_BLOCKS]
     assert sum(widths) == FLAT_OBS_DIM == 706
@@ -174,14 +173,14 @@ def battle():
     return made
 
 
-def test_descriptor_columns_are_those_of_the_class_suite(battle):  # RL-91 (T7)
+def test_descriptor_columns_are_those_of_the_class_suite(battle):
     low, high = AT["suite_descriptor"]
     for m in np.flatnonzero(battle["alive"][0]):
         spec = get_suite_for_role(Chassis(battle["chassis"][0, m]).name)
         np.testing.assert_allclose(battle.obs[0, m, low:high], build_suite_descriptor(spec), atol=1e-6)
 
 
-def test_masks_are_zero_exactly_for_filled_rows(battle):  # RL-91 (T7)
+def test_masks_are_zero_exactly_for_filled_rows(battle):
     low, high = AT["contact_mask"]
     mask = battle.obs[0, :, low:high]
     assert np.array_equal(mask, (battle["contact"][0] < 0).astype(np.float32))

@@ -95,7 +95,7 @@ def test_contact_allocation_is_idempotent_within_decision(battle):
     assert np.array_equal(battle["contact"], slots) and np.array_equal(battle.rows, rows)
 
 
-def test_observation_columns_match_oracle(battle):  # RL-48 (LOW-9)
+def test_observation_columns_match_oracle(battle):
     names = [row.name for row in layout.columns(battle.cfg)]
     for e, s in enumerate(battle.expected):
         flow = battle.batch.maps.flow[int(battle["map_slot"][e])]

@@ -37,7 +37,7 @@ def _is_tensor(thing: object) -> bool:
 
 
 @pytest.mark.long
-def test_updates_leak_no_tensor_memory(small_run, tmp_path):  # RL-115
+def test_updates_leak_no_tensor_memory(small_run, tmp_path):
     opponents = OpponentConfig(
         mix=MixConfig(scripted=1.0, past=1.0, self_play=1.0), past_every_updates=5, past_keep=2, rating_seeds=1
     )
@@ -61,7 +61,7 @@ def test_updates_leak_no_tensor_memory(small_run, tmp_path):  # RL-115
 
 @pytest.mark.long
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scale, monkeypatch):  # RL-120
+def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scale, monkeypatch):
     spreads: list[float] = []
     keep = PPOTrainer.update
 
@@ -83,7 +83,7 @@ def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scal
 
 
 @pytest.mark.long
-def test_gradient_norms_stay_sane_over_100_updates(small_run):  # RL-138
+def test_gradient_norms_stay_sane_over_100_updates(small_run):
     config = small_run(max_updates=UPDATES, total_steps=10**6, num_envs=16)
     updates = of(run(config)[1], EventUpdate)
     vanished = sum(u.grad_norm < 0.1 for u in updates) / UPDATES
@@ -93,7 +93,7 @@ def test_gradient_norms_stay_sane_over_100_updates(small_run):  # RL-138
 
 
 @pytest.mark.slow
-def test_training_overfits_one_map(tmp_path):  # RL-139
+def test_training_overfits_one_map(tmp_path):
     changes = {
         "bank_maps": 1, "bank_spare": 1, "max_minutes": 0.0, "total_steps": 6_000_000, "eval.every_updates": 0,
         "eval.at_start": False, "eval.record_seeds": 0, "opponents.mix.medium": 0.0,

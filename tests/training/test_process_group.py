@@ -77,7 +77,7 @@ def test_ranks_collect_distinct_episodes_and_both_count(whole):
 
 
 @pytest.mark.long
-def test_ranks_share_snapshot_pool_and_ladder_level(tmp_path):  # RL-114
+def test_ranks_share_snapshot_pool_and_ladder_level(tmp_path):
     code, (main, other) = run_ranks("train against a mix", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] >= 6
     assert main["pool"] == other["pool"] and len(main["pool"][-1][1]) == 3, "snapshots, their ratings and the level"
