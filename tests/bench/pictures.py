@@ -28,7 +28,7 @@ from echelon.server.catalogue import match_id
 from echelon_cli.tui.theme import make_theme
 from tests.bench.viewer_speed import browsing
 from tests.browser.conftest import FLAGS, RUN, VISITED, chromium, served_session
-from tests.browser.player import LOADED, PACED, SETTLED, open_paused, pass_frames
+from tests.browser.player import LOADED, PACED, PAUSED, SETTLED, open_paused, pass_frames
 from tests.browser.test_play import begin_when_drawn, fly_by_keys
 from tests.tui.support.captures import canned_home, capture
 
@@ -158,6 +158,7 @@ def take_play(page: Any, address: str, key: str) -> None:
     page.goto(address)
     page.wait_for_function("() => echelon.play.phase === 'ready' && echelon.state.list.matches.length > 0")
     page.evaluate("(match) => { location.hash = `#match=${match}&t=6`; }", key)
+    page.wait_for_function(PAUSED)
     page.wait_for_function(LOADED)
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelectorAll(\"[aria-label='Mech to fly'] option\").length > 0")
@@ -185,6 +186,7 @@ def take_play(page: Any, address: str, key: str) -> None:
     page.get_by_role("button", name="Leave the match").click()
     page.wait_for_function("() => document.querySelectorAll('.branch-tree li li').length >= 3")
     page.evaluate("() => document.querySelector('.branch-tree').open = true")
+    page.wait_for_function("() => !document.querySelector('.map:not(.painted)') && !document.getAnimations().length")
     save(page, "play-branches", page.screenshot())
 
 
@@ -207,11 +209,10 @@ def main(names: list[str]) -> None:
         take_dashboards(dashboards)
     if PLAYED in wanted:
         with TemporaryDirectory() as made, chromium_page() as page:
-            path = record(Scene(match(4, "--size", "64", "--seconds", "40"), 0.0, math.pi / 4, 40.0), Path(made))
+            path = record(Scene(match(9, "--size", "64", "--seconds", "40"), 0.0, math.pi / 4, 40.0), Path(made))
             home = Path(made) / "home"
-            (home / RUN / "replays").mkdir(parents=True)
+            shutil.copytree(path.parent, home / RUN / "replays")  # with the worlds beside it
             (home / RUN / "spec.json").write_text("{}")
-            shutil.copy(path, home / RUN / "replays" / path.name)
             with served_session(home, {"idle": True, "speed": 1.0}) as address:
                 take_play(page, address, match_id(RUN, path.name))
 
