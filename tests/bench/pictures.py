@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,10 +47,8 @@ ENCODE = """async ([png, quality]) => {
   canvas.getContext("2d").drawImage(image, 0, 0);
   return canvas.toDataURL("image/webp", quality).split(",")[1];
 }"""
-SHOW = """([camera, selected, panels]) => {
+SHOW = """(camera) => {
   const { state, control } = echelon;
-  Object.assign(state, panels);
-  if (selected >= 0) control.select(state, selected, false);
   Object.assign(state.camera, camera);
   control.updateCursor(state);
 }"""
@@ -69,8 +67,6 @@ class Scene:
     """[vox]"""
     near_s: float = 2.0
     """Time around the kill in which other kills count [s]."""
-    selects: bool = False
-    panels: dict[str, Any] = field(default_factory=dict)
 
 
 def match(seed: int, *options: str) -> tuple[str, ...]:
@@ -80,16 +76,8 @@ def match(seed: int, *options: str) -> tuple[str, ...]:
 SCENES = {
     "viewer-city": Scene(match(35, "--packs", "4", "--size", "120", "--height", "28"), -2.5, 0.42, 38.0),
     "viewer-forest": Scene(match(20, "--size", "100", "--height", "20"), -2.1, 0.46, 30.0),
-    "viewer-fog": Scene(
-        match(27, "--size", "100", "--height", "20", "--insight"),
-        -2.1,
-        0.8,
-        42.0,
-        selects=True,
-        panels={"fog": "blue", "showPilot": True},
-    ),
 }
-DASHBOARDS = {"dashboard-run": "run", "dashboard-runs": "runs"}
+DASHBOARDS = {"dashboard-run": "run"}
 PLAYED = "play"
 
 
@@ -101,8 +89,8 @@ def record(scene: Scene, folder: Path) -> Path:
     return next(folder.rglob("*.ecr"))
 
 
-def busiest_kill(path: Path, near_s: float) -> tuple[int, int, list[float]]:
-    """Return tick and victim of the kill with the most kills around it, and the victim's position [vox]."""
+def busiest_kill(path: Path, near_s: float) -> tuple[int, list[float]]:
+    """Return the tick of the kill with the most kills around it, and the victim's position [vox]."""
     with Replay(path) as replay:
         markers = np.asarray(replay.timeline()["markers"])
         kills = markers[markers[:, 1] == EventKind.KILL]
@@ -111,7 +99,7 @@ def busiest_kill(path: Path, near_s: float) -> tuple[int, int, list[float]]:
         scale = {column["name"]: float(column["scale"]) for column in replay.header["columns"]}
         chunk = next(c for c in map(replay.chunk, range(len(replay.chunks))) if c.ticks[-1] >= tick)
         frame = int(np.searchsorted(chunk.ticks, tick).clip(0, len(chunk.ticks) - 1))
-        return tick, victim, [float(chunk.frames[axis][frame, victim]) * scale[axis] for axis in "xyz"]
+        return tick, [float(chunk.frames[axis][frame, victim]) * scale[axis] for axis in "xyz"]
 
 
 def save(page: Any, name: str, png: bytes) -> None:
@@ -127,7 +115,7 @@ def save(page: Any, name: str, png: bytes) -> None:
 def take_scene(name: str, scene: Scene) -> None:
     with TemporaryDirectory() as made:
         path = record(scene, Path(made))
-        tick, victim, position = busiest_kill(path, scene.near_s)
+        tick, position = busiest_kill(path, scene.near_s)
         with browsing(path) as (page, address, key):
             page.add_init_script(VISITED)
             page.set_viewport_size(SMALL)
@@ -135,7 +123,7 @@ def take_scene(name: str, scene: Scene) -> None:
             open_paused(page, address, key, tick, quality="finest")
             camera = {"mode": "orbit", "azimuth": scene.azimuth, "elevation": scene.elevation}
             camera |= {"distance": scene.distance, "target": position}
-            page.evaluate(SHOW, [camera, victim if scene.selects else -1, scene.panels])
+            page.evaluate(SHOW, camera)
             page.evaluate(SETTLED)
             page.set_viewport_size(DESK)
             pass_frames(page)
