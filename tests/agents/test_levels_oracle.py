@@ -97,6 +97,7 @@ def test_weapons_and_systems_match_oracle(fights):
     assert not missing, f"no pilot of these fights fires {missing}: extend tests/oracles/triggers.py or the fights"
 
 
+@pytest.mark.long
 def test_movement_plan_and_throttles_match_oracle(fights):
     decisions, flow = fights
     jumps, gathered_count, phases, off_shortest = 0, 0, set(), {"hard": 0, "expert": 0}

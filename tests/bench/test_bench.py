@@ -31,8 +31,6 @@ def test_every_scene_has_a_docstring():
 
 MEASURED = ("sim-blind", "observation", "reset", "maps")
 MEASURED_LONG = ("rays", "league-history")
-LONG_SETTINGS = (("chunk", 4), ("league-20", 2))
-"""Scenes and their numbers of environments."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +58,7 @@ def test_simulator_scene_reports_phases():
     assert 0.0 <= result["dead_share"] < 1.0
 
 
+@pytest.mark.long
 def test_training_scenes_of_a_gpu_play_against_a_full_pool_of_snapshots(monkeypatch):
     small = gpu()
     small = replace(small, device="cpu", num_envs=2, bank_maps=2, bank_refresh_maps=1, bank_spare=1)
@@ -78,9 +77,8 @@ def test_settings_are_those_of_the_device():
         assert [setting.device for setting in scenes.settings_of(policies, "cuda:0")] == ["cuda:0"] * 2
 
 
-@pytest.mark.parametrize(
-    ("name", "envs"), [("league-opponents", 2), *(pytest.param(*row, marks=pytest.mark.long) for row in LONG_SETTINGS)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "envs"), [("league-opponents", 2), ("chunk", 4), ("league-20", 2)])
 def test_scene_of_policies_takes_a_number_of_environments(name, envs, monkeypatch):
     monkeypatch.setattr(learner, "CHUNK_REPEATS", 1)
     monkeypatch.setattr(league, "MATCHES", 128)

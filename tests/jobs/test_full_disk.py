@@ -62,6 +62,7 @@ def test_launch_on_full_or_read_only_disk_raises_one_line_error(disk, start, mes
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_file_size_limit_fails_run_with_one_line_error(start):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, hard))

@@ -318,6 +318,7 @@ def _end_processes():
         kill_all()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("stand_ins")
 def test_queue_goes_on_after_all_its_processes_were_killed_and_leaves_none():
     runs = [put(number, updates=100) for number in range(2)]

@@ -62,6 +62,7 @@ def hashes_under_random_actions(envs: int, index: int, decisions: int) -> list[s
     return found
 
 
+@pytest.mark.long
 def test_battle_is_identical_alone_and_in_a_batch_of_4096():
     alone = hashes_under_random_actions(1, 0, 3)
     assert hashes_under_random_actions(4096, 2777, 3) == alone and len(set(alone)) == 3

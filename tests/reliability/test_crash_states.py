@@ -270,7 +270,7 @@ def by_cost(without: Collection[str] = (), **marked: Sequence[str]) -> list[Any]
     return [pytest.param(name, marks=[marks[name]] if name in marks else []) for name in CHECKS if name not in without]
 
 
-@pytest.mark.parametrize("name", by_cost(long=["records", "checkpoint", "replay", "league"]))
+@pytest.mark.parametrize("name", by_cost(long=["records", "checkpoint", "replay", "league", "job"]))
 def test_power_loss_loses_nothing_acknowledged(name, recorded, memory):
     count, found = violations(name, recorded(name), memory)
     assert found == [] and count > 10, f"{count} states"

@@ -56,7 +56,10 @@ def play(rollouts: int, *, on_device: bool, **run):
         return found, (s.opponents.names, s.opponents.episodes, s.collector.carry(), groups)
 
 
-@pytest.mark.parametrize("network", [{}, {"kind": "suite", "action_head": "hybrid", "recurrence": "mingru"}])
+SUITE = {"kind": "suite", "action_head": "hybrid", "recurrence": "mingru"}
+
+
+@pytest.mark.parametrize("network", [{}, pytest.param(SUITE, marks=pytest.mark.long)], ids=["classic", "suite"])
 def test_device_rollout_equals_cpu_rollout(network):
     model = ModelConfig(**{"kind": "classic", "hidden_dim": 16, "lstm_hidden_dim": 16, "init_log_std": -0.5, **network})
     (cpu, cpu_end), (device, device_end) = (play(3, on_device=on_device, model=model) for on_device in (False, True))

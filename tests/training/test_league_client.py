@@ -97,6 +97,7 @@ def test_exploiter_out_of_budget_is_submitted_as_unbeaten(small_run, tmp_path, t
     assert of(events, EventEnd)[-1].reason == "completed"
 
 
+@pytest.mark.long
 def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
     home, seen = run_folder(tmp_path, "iron-fox"), []
     events: list = []
@@ -213,6 +214,7 @@ def test_league_match_settings_reach_rating_matches(small_run, tmp_path, monkeyp
     assert {name: getattr(last, name) for name in expected} == expected and (last.opponents, last.seeds) == (2, 4)
 
 
+@pytest.mark.long
 def test_submission_is_rated_by_matches_counted_once(tmp_path):
     opponents = opponent_config(MIX_PROFILES["exploiter"], match_opponents=2, match_seeds=1)
     config = battle_run(max_updates=1, opponents=opponents)

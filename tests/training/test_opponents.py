@@ -309,6 +309,7 @@ def test_self_play_episodes_have_no_winner(small_run):
         assert math.isnan(event.hp_margin) and not math.isnan(event.mean_return)
 
 
+@pytest.mark.long
 def test_self_play_elo_rises(small_run):
     opponents = replace(mix(self_play=1), past_every_updates=5, rating_seeds=12)
     config = small_run(num_envs=12, total_steps=12_000, opponents=opponents, ppo={"lr": 1e-2, "obs_norm": True})

@@ -46,6 +46,7 @@ def test_preset_trains_on_its_opponents(name, tmp_path):
     assert set(second.opponents) <= {"self", "past:0", "past:1"} | {f"heuristic:{level}" for level in expected}
 
 
+@pytest.mark.long
 def test_bound_of_the_action_width_is_stored_with_its_progress(tmp_path):
     config = resolve("duel", None, SHORT | {"model.action_head": "hybrid", "model.log_std_end": -1.0}).config
     result, _ = run_battle(config, tmp_path)

@@ -25,6 +25,7 @@ def canned(tmp_path_factory) -> Iterator[tuple[Path, RunPaths]]:
         yield home, run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in SCENES if name != "run"])
 async def test_smallest_terminal_cuts_and_covers_nothing(canned, name):
     text, _ = await capture(*canned, name, MIN_SIZE, make_theme(colour=False), unchanged=3)

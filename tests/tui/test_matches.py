@@ -24,6 +24,7 @@ def recorded(living):
     return living
 
 
+@pytest.mark.long
 async def test_matches_screen_opens_a_match_in_the_viewer(dashboard, recorded, monkeypatch):
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 22")
     found = {}
