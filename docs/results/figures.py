@@ -9,6 +9,7 @@ differs (date, commit, machine, command, seeds, unit, interval_of). In a documen
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -45,8 +46,8 @@ def figure(result: dict[str, Any]) -> str:
     return text if result["interval"] is None else f"{text} ({' to '.join(map(number, result['interval']))})"
 
 
-def table(name: str) -> str:
-    """Return a result file as a Markdown table above its source."""
+def table(name: str, page: Path) -> str:
+    """Return a result file as a Markdown table above its source, linked from ``page``."""
     content = load(name)
     cells = {(result["row"], result["column"]): figure(result) for result in content["results"]}
     rows, columns = (list(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
@@ -57,16 +58,17 @@ def table(name: str) -> str:
     lines = [f"| {head} | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     lines += [f"| {row} | {' | '.join(cells.get((row, column), '') for column in columns)} |" for row in rows]
     caption = "; ".join(filter(None, facts))
-    return "\n\n" + "\n".join(lines) + f"\n\n*{caption}: [{name}.json](results/{name}.json)*\n\n"
+    link = Path(os.path.relpath(Path(__file__).with_name(f"{name}.json"), page.parent)).as_posix()
+    return "\n\n" + "\n".join(lines) + f"\n\n*{caption}: [{name}.json]({link})*\n\n"
 
 
-def rendered(text: str) -> str:
-    """Return a document with its tables and figures as the result files have them."""
+def rendered(text: str, page: Path) -> str:
+    """Return the text of a document with its tables and figures as the result files have them."""
 
     def fill(match: re.Match[str]) -> str:
         begin, is_table, name, _, end = match.groups()
         if is_table:
-            return begin + table(name) + end
+            return begin + table(name, page) + end
         file, row, column = name.split("/", 2)
         found = [r for r in load(file)["results"] if (r["row"], r["column"]) == (row, column)]
         if len(found) != 1:
@@ -80,7 +82,7 @@ def main(check: bool) -> int:
     stale = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if (new := rendered(text)) != text:
+        if (new := rendered(text, page)) != text:
             stale.append(str(page.relative_to(ROOT)))
             if not check:
                 page.write_text(new, encoding="utf-8")
