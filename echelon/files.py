@@ -73,6 +73,21 @@ def error_text(error: BaseException) -> str:
     return f"{os.fsdecode(error.filename)!r}: {reason_of(error)}" + (f"; {advice}" if advice else "")
 
 
+def open_standard_streams() -> None:
+    """Open the null device as each standard stream that is closed, so that no other file gets its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            if null != number:
+                os.close(null)
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))
+
+
 def open_own(path: Path | str, flags: int) -> int:
     """Return a descriptor of a regular file that belongs where it is: no link is followed, no pipe is waited for.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -30,13 +33,23 @@ class Command(NamedTuple):
         """Import the command and return it as the parser needs it."""
         target = getattr(import_module(f"echelon_cli.commands.{self.module}"), self.function)
         if isinstance(target, typer.Typer):
+            for listed in target.registered_commands:
+                listed.help = listed.help or help_of(listed.callback)
             target.rich_markup_mode = None
             group = get_group(target)
             group.name = name
             return group
         single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(name)(target)
+        single.command(name, help=help_of(target))(target)
         return get_command(single)
+
+
+def help_of(function: Any) -> str | None:
+    """Return the docstring of a command's function, which ``python -OO`` removes, from its source."""
+    text = getattr(function, "__doc__", None)
+    if text or sys.flags.optimize < 2 or not inspect.isfunction(function):
+        return text
+    return ast.get_docstring(ast.parse(inspect.getsource(function)).body[0])  # pyright: ignore[reportArgumentType]
 
 
 class Sections(TyperGroup):

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from echelon import machine
 from echelon.files import error_text
 from echelon.jobs.labels import read_labels
 from echelon.jobs.status import ALIVE, JobStatus, job_status
@@ -175,7 +176,7 @@ def run_rows(runs: Sequence[RunPaths]) -> list[RunRow]:
 
     For commands only: a process with threads must not be forked.
     """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    cores = machine.cores() if sys.platform == "linux" else 1
     if cores == 1 or len(runs) < FEWEST_PARALLEL:
         return [run_row(run) for run in runs]
     import multiprocessing

@@ -5,6 +5,7 @@ Importing this module loads neither torch nor Warp nor pydantic, which keeps hel
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from echelon.files import error_text
+from echelon.files import error_text, open_standard_streams, write_fault
 from echelon.jobs.leave import leave
 from echelon_cli import output
 from echelon_cli.help import Command, LazyRoot
@@ -118,8 +119,18 @@ def run(argv: Sequence[str]) -> int:
     if debug:
         output.show_traceback(failure)
         return code
-    output.show_error(message or error_text(failure) or "aborted", code=code, as_json=as_json)
+    output.show_error(message or _text_of(failure) or "aborted", code=code, as_json=as_json)
     return code
+
+
+def _text_of(failure: BaseException) -> str:
+    """Return a failure as a message; a full disk that no file is named for may be that of the output."""
+    if isinstance(failure, OSError) and failure.filename is None and failure.errno in (errno.ENOSPC, errno.EDQUOT):
+        try:
+            os.write(sys.stdout.fileno(), b"\n")
+        except OSError as error:
+            return write_fault("standard output", error)
+    return error_text(failure)
 
 
 def _code_of(failure: Exception) -> int:
@@ -134,12 +145,18 @@ def _code_of(failure: Exception) -> int:
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # characters that the terminal cannot encode must not end a command
             stream.reconfigure(errors="replace")
     try:
+        os.getcwd()
         code = run(sys.argv[1:])
+    except FileNotFoundError:
+        # libraries cannot be loaded either
+        output.show_error("the working folder was deleted; change to another one", code=output.FAILED)
+        code = output.FAILED
     except KeyboardInterrupt:
         code = 128 + 2
     leave(code)

@@ -238,9 +238,12 @@ def show_error(message: str, *, code: int, as_json: bool = False) -> None:
     line = " ".join(message.split())
     if len(line) > MAX_ERROR_CHARS:
         line = f"{line[:MAX_ERROR_CHARS]}…"
+    # a stream that cannot be written must not keep the line from the other one
     if as_json:
-        show_json({"error": line, "code": code})
-    print(f"error: {visible(line)}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            show_json({"error": line, "code": code})
+    with contextlib.suppress(OSError):
+        print(f"error: {visible(line)}", file=sys.stderr, flush=True)
 
 
 def show_notice(message: str) -> None:

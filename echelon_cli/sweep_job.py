@@ -75,13 +75,13 @@ def plan_of(
 
 def threads_each(threads: int, plan: SweepPlan) -> int:
     """Return the threads of each trial: those set, else the cores of the launcher or a share of this machine's."""
-    from echelon.sim.backend import default_threads
+    from echelon.machine import cores
 
     if threads:
         return threads
     if plan.launcher:
         return parse_launcher(plan.launcher).cpus
-    return max(1, default_threads() // plan.at_once) if plan.at_once > 1 else 0
+    return max(1, cores() // plan.at_once) if plan.at_once > 1 else 0
 
 
 def read_file(file: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from echelon.arena.submit import entry_pilot, league_env_config, load_pilot
 from echelon.arena.workers import SINGLE_PROCESS, CallbackRelay, WorkerGroup, shard
 from echelon.config import EnvConfig
 from echelon.files import error_text
-from echelon.sim.backend import default_threads
+from echelon.machine import cores
 
 PLAYING, RATED = "playing", "rated"
 
@@ -69,7 +69,7 @@ def play_rounds(
     """
     env = league_env_config(store)
     cache = LRUPolicyCache(config.cache)
-    threads = config.threads or max(1, default_threads() // process_group.size)
+    threads = config.threads or max(1, cores() // process_group.size)
     player = player or LocalPlayer(folder=folder, cache=cache, device=config.device, threads=threads)
     done = process_group.broadcast({period.round for period in store.periods(job) if period.closed})
     for number in range(1, config.rounds + 1):

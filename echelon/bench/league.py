@@ -29,9 +29,9 @@ from echelon.bench.stopwatch import Stopwatch
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
+from echelon.machine import cores
 from echelon.rl.build import build_model
 from echelon.rl.weights import LoadedPolicy
-from echelon.sim.backend import default_threads
 
 ENVS = 64
 """Matches played in parallel on a CPU."""
@@ -70,9 +70,7 @@ def _matches(pilots: list[Pilot], setting: Setting = ON_CPU) -> Measure:
     pairings = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(matches)]
 
     def measure() -> dict[str, Any]:
-        with GroupedPolicyRunner(
-            plan=plan, load=lambda pilot: policies[pilot.id], threads=default_threads()
-        ) as policy_runner:
+        with GroupedPolicyRunner(plan=plan, load=lambda pilot: policies[pilot.id], threads=cores()) as policy_runner:
             session = MatchSession(envs=envs, device=setting.device, policy_runner=policy_runner)
             results = list(play(plan, pairings, session))
         length = sum(result.record.length for result in results) / len(results) * env.dt_act
@@ -110,9 +108,7 @@ def opponents(setting: Setting = ON_CPU) -> Iterator[Measure]:
     obs = torch.randn(rows, layout.obs_dim(env)).to(setting.device)
     groups = []
     for count in (1, MANY):
-        grouped = GroupedPolicies(
-            rows, action_dim(env.comm_dim), threads=default_threads(), device=torch.device(setting.device)
-        )
+        grouped = GroupedPolicies(rows, action_dim(env.comm_dim), threads=cores(), device=torch.device(setting.device))
         for n in range(count):
             grouped.assign(range(n * rows // count, (n + 1) * rows // count), policies[n])
         grouped.act(obs)

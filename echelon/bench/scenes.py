@@ -21,8 +21,9 @@ from echelon.agents.levels import script_of
 from echelon.bench import ON_CPU, Measure, Setting, dashboard, league, learner, scaling, serving, startup
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
+from echelon.machine import cores
 from echelon.sim import step
-from echelon.sim.backend import default_threads, resolve_device
+from echelon.sim.backend import resolve_device
 from echelon.training.batch_options import Maps, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 
@@ -249,7 +250,7 @@ def run_scenes(
         speeds = [m["per_s"] for m in measured]
         row = {"scene": name, "median_per_s": median(speeds), "min_per_s": min(speeds), "max_per_s": max(speeds)}
         details = {key: value for key, value in measured[-1].items() if key != "per_s"}
-        where = {"threads": default_threads()} if setting.on_cpu else {"device": device}
+        where = {"threads": cores()} if setting.on_cpu else {"device": device}
         sized = {"envs": setting.envs} if setting.envs else {}
         results.append({**row, **where, **sized, "repeats": repeats, **details})
     return results

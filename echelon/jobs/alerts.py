@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
+from echelon import machine
 from echelon.jobs.usage import MIB, disk_free_mb
 from echelon.telemetry.events import Event, EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 
@@ -108,7 +107,7 @@ def alert(message: str, event: EventUpdate | EventEval, level: str = "warning") 
 
 def resources(folder: Path) -> dict[str, tuple[float, str]]:
     """Return the free amount of disk and memory as a multiple of its limit, NaN where unknown, and the alert."""
-    disk_mb, memory = disk_free_mb(folder), psutil.virtual_memory()
+    disk_mb, memory = disk_free_mb(folder), machine.memory()
     free_mb = memory.available / MIB
     return {
         "disk": (

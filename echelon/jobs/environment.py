@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import echelon
+from echelon import machine
 from echelon.files import atomic_write
 from echelon.runs import RunPaths, read_json
 
@@ -74,13 +75,11 @@ def packages() -> dict[str, str]:
 
 
 def devices() -> dict[str, Any]:
-    import psutil
-
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor(),
-        "cores": os.cpu_count(),
-        "memory_mb": psutil.virtual_memory().total // MIB,
+        "cores": machine.cores(),
+        "memory_mb": machine.memory().total // MIB,
         **_gpus(),
     }
 

@@ -68,7 +68,7 @@ def await_spec(paths: RunPaths, limit_s: float = SPEC_LIMIT_S) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train as one rank; return 0 if the run is completed or stopped with a checkpoint, else 1."""
-    parser = argparse.ArgumentParser(prog="echelon.jobs.slurm", description=__doc__)
+    parser = argparse.ArgumentParser(prog="echelon.jobs.slurm")
     parser.add_argument("run", type=Path, help="run folder, on a file system that all nodes share")
     parser.add_argument("--preset", default="gpu", help="preset of a new run")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="option of a new run")

@@ -259,7 +259,7 @@ def _further_slots(paths: RunPaths) -> list[int]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Supervise one session; return 0 once its end is recorded, 1 where it could not start."""
-    parser = argparse.ArgumentParser(prog="echelon.jobs.supervisor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="echelon.jobs.supervisor")
     parser.add_argument("--ready-fd", type=int, default=-1, help="pipe on which READY or FAILED is reported")
     parser.add_argument("--session", help="start only after the session with this id, on a host of a launcher")
     parser.add_argument("run", type=Path, help="run folder")

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from echelon import machine
+
 MIB = 2**20
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 NONE_VISIBLE = ("", "-1")
@@ -24,9 +26,8 @@ CUDA_LIBRARY = "*torch_cuda*"
 
 def machine_memory() -> int:
     """Memory with swap [B]."""
-    import psutil
-
-    return psutil.virtual_memory().total + psutil.swap_memory().total
+    found = machine.memory()
+    return found.total + found.swap
 
 
 class ResourceUsage:
@@ -42,8 +43,6 @@ class ResourceUsage:
 
     def sample(self) -> dict[str, float]:
         """Return the usage fields of ``EventUpdate``; unknown values are NaN."""
-        import psutil
-
         now, seconds = time.monotonic(), self._cpu_seconds()
         last_time, last_seconds = self._last_sample
         self._last_sample = (now, seconds)
@@ -51,7 +50,7 @@ class ResourceUsage:
         return {
             "cpu_cores": (seconds - last_seconds) / (now - last_time) if now > last_time else math.nan,
             "memory_mb": self._process.memory_info().rss / MIB,
-            "memory_free_mb": psutil.virtual_memory().available / MIB,
+            "memory_free_mb": machine.memory().available / MIB,
             "disk_free_mb": disk_free_mb(self._folder),
             "gpu_share": busy,
             "gpu_memory_mb": gpu_memory,

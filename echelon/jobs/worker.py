@@ -235,7 +235,7 @@ def main(
     phase: str = TRAINING,
 ) -> int:
     """Run ``work`` on a run folder, in ``phase`` once started; return 0 completed, 4 stopped, 1 failed."""
-    parser = argparse.ArgumentParser(prog="echelon.jobs.worker", description=__doc__)
+    parser = argparse.ArgumentParser(prog="echelon.jobs.worker")
     parser.add_argument("run", type=Path, help="run folder")
     parser.add_argument("--resume", help="checkpoint to resume from, or 'latest'")
     options = parser.parse_args(argv)

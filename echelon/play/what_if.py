@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from echelon.arena.branch import Brancher, BranchPlan, effect, summarise
 from echelon.arena.named_pilots import choose_pilots
+from echelon.machine import cores
 from echelon.play.catalogue import Catalogue
 from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
 from echelon.replay.match_text import mechs_by_name
@@ -55,7 +55,7 @@ def continuations(
         )
         total = request.runs * (2 if still else 1)
         on_progress(0, total, "reconstructing the moment")
-        brancher = Brancher(recorded, plan, lambda pilot: cast.policies[pilot.path], threads=os.cpu_count() or 1)
+        brancher = Brancher(recorded, plan, lambda pilot: cast.policies[pilot.path], threads=cores())
         rows = brancher.play(on_step=lambda left: on_progress(request.runs - left, total, "continuations"))
         summary, found = summarise(rows), None
         if still:

@@ -19,6 +19,8 @@ from typing import Any
 
 import warp as wp
 
+from echelon import machine
+from echelon.files import open_standard_streams
 from echelon.sim.cpu_kernels import NativeProgram, copy_arguments_per_launch, run_launches
 from echelon.sim.structs import OUT, Field, declaration_conflict, fields_of, is_array_struct
 
@@ -60,6 +62,7 @@ NO_GPU_NOTICE = b"Could not find or load the NVIDIA CUDA driver"
 
 def start_warp() -> None:
     """Initialise Warp without the line that its native code prints on machines without a GPU."""
+    open_standard_streams()
     with TemporaryFile() as captured:
         sys.stderr.flush()
         stderr = os.dup(2)
@@ -88,11 +91,6 @@ def resolve_device(name: str) -> str:
     return name
 
 
-def default_threads() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-
-
 Progress = Callable[[str, int, int], None]
 """Called with the name of a module that is ready, the number of ready modules and the number of all."""
 CPU_BLOCK, BLOCK, NARROW_BLOCK = 1, 64, 32
@@ -118,7 +116,7 @@ def load_modules(modules: Sequence[tuple[Any, int]], device: str, progress: Prog
     pending_modules.sort(key=lambda v: -sum(len(kernel.adj.source or "") for kernel in v[0].kernels.values()))
     if progress and modules:
         progress("kernels", len(ready), len(modules))
-    with ThreadPoolExecutor(default_threads(), thread_name_prefix="compile") as pool:
+    with ThreadPoolExecutor(machine.cores(), thread_name_prefix="compile") as pool:
         pending = {
             pool.submit(wp.force_load, device, [m], block_dim=block, max_workers=0): m for m, block in pending_modules
         }
@@ -158,7 +156,7 @@ class Backend:
         self._per_group: dict[str, Mapping[int, Any]] = {}
         self._selected: dict[tuple[int, int], dict[str, Any]] = {}
         self._structs: dict[tuple[Any, ...], Any] = {}
-        count = (threads or default_threads()) if device == "cpu" else 1
+        count = (threads or machine.cores()) if device == "cpu" else 1
         count = max(1, min(count, num_envs))
         edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
         self.shards = list(pairwise(edges))

@@ -24,8 +24,8 @@ from echelon.env import layout, reward
 from echelon.env.engine import Engine
 from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.gen.bank import build_bank_for
+from echelon.machine import cores
 from echelon.sim.arsenal import ROSTER, Mechanic, mechanics_of
-from echelon.sim.backend import default_threads
 from echelon.sim.overrides import Overrides
 from echelon.training.batch_options import Episodes, Maps, Pilots, SideChoice, Sides
 from echelon.training.batched_env import LearnerRows, PilotControl, Rows, Sizes, StepResults
@@ -108,7 +108,7 @@ class VectorEnv:
         if episodes.seeds is not None:
             seeds = sorted(set(episodes.seeds))
             return FixedMaps(self.cfg, maps.bank or build_bank_for(self.cfg, seeds, progress=report))
-        return MapPool(self.cfg, episodes.seed, maps, workers=threads or default_threads(), progress=report)
+        return MapPool(self.cfg, episodes.seed, maps, workers=threads or cores(), progress=report)
 
     def _force_seeds(self, seeds: Sequence[int]) -> None:
         """Give every environment its episode seed and the map of the same seed."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
+from echelon import machine
 from echelon.files import error_text
 from echelon.runs import HOME_VARIABLE, list_runs, runs_home
 from echelon_cli import output
@@ -40,7 +41,7 @@ class Finding(NamedTuple):
 
 
 def check_python() -> Finding:
-    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}, {machine.cores()} cores"
     if sys.version_info < PYTHON_MIN:
         return Finding("fault", found, "install Python 3.11 or newer")
     if os.name != "posix":
@@ -110,9 +111,7 @@ def check_runs() -> Finding:
 
 
 def check_memory() -> Finding:
-    import psutil
-
-    free_gb = psutil.virtual_memory().available / 1e9
+    free_gb = machine.memory().available / 1e9
     if free_gb < MEMORY_MIN_GB:
         advice = "close other programs, or train with a smaller num_envs (--set num_envs=N)"
         return Finding("warning", f"{free_gb:.1f} GB free", advice)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -218,6 +219,40 @@ def test_closed_pipe_is_no_failure():
     line = f"{sys.executable} -m echelon_cli.main config show | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def shell(line: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which ``echelon`` is the command of this interpreter."""
+    echelon = f'echelon() {{ {sys.executable} -m echelon_cli.main "$@"; }}\n'
+    return subprocess.run(["bash", "-c", echelon + line], capture_output=True, text=True, **options)
+
+
+def test_closed_streams_are_the_null_device(tmp_path):
+    for closed in ("<&- >&-", "<&- >&- 2>&-"):
+        done = shell(f"echelon replay export {SMALL} --out {tmp_path}/a.html --force {closed}")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "a.html").read_bytes().startswith(b"<!doctype html>")
+    done = shell("echelon dash <&-")
+    assert done.returncode == 1 and done.stderr.startswith("error: the dashboard needs a terminal")
+
+
+def test_streams_that_are_none_do_not_keep_the_simulator_from_starting(repository):
+    code = (
+        "import sys; sys.stdout = sys.stderr = sys.stdin = None; from echelon.sim.backend import start_warp as s; s()"
+    )
+    done = shell(f'exec {sys.executable} -c "{code}" <&- >&- 2>&-', cwd=repository)
+    assert done.returncode == 0
+
+
+def test_full_output_and_deleted_working_folder_are_one_line(tmp_path):
+    full = "error: standard output could not be written: no space left on device\n"
+    done = shell("echelon config show --json >/dev/full")
+    assert (done.returncode, done.stderr) == (1, full)
+    assert shell("echelon runs wait nobody 2>/dev/full").returncode == 3
+    (tmp_path / "gone").mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = shell("rmdir ../gone; echelon runs list", cwd=tmp_path / "gone", env=environment)
+    assert (done.returncode, done.stderr) == (1, "error: the working folder was deleted; change to another one\n")
 
 
 def test_replay_whose_name_is_no_utf8_is_exported(echelon, tmp_path, monkeypatch):

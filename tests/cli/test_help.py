@@ -17,7 +17,7 @@ from echelon.sim.arsenal import CHASSIS
 from echelon.telemetry.mirrors import MIRRORS
 from echelon_cli.main import COMMANDS, root
 from echelon_cli.options import CHOICES, MapKind
-from echelon_cli.reference import leaves
+from echelon_cli.reference import leaves, reference
 from echelon_cli.tui.panels import COMPARED
 
 ROOT = root().load_all()
@@ -37,6 +37,12 @@ def test_help_of_the_top_level_imports_no_command(repository):
         "assert code == 0 and not [m for m in sys.modules if m.startswith(('echelon_cli.commands.', 'pydantic'))]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=repository, stdout=subprocess.DEVNULL)
+
+
+def test_help_is_the_same_without_docstrings(repository):
+    argv = [sys.executable, "-OO", "-m", "echelon_cli.reference"]
+    done = subprocess.run(argv, check=True, cwd=repository, capture_output=True, text=True)
+    assert done.stdout == reference()
 
 
 def test_line_of_the_top_level_help_fits_a_terminal_of_80_columns(echelon):

@@ -7,8 +7,8 @@ import json
 from echelon.jobs import launch, observers
 from echelon.jobs.observers import Observers
 from echelon.jobs.sweeps.trials import TrialRuns
+from echelon.machine import cores
 from echelon.runs import RunPaths, runs_home
-from echelon.sim.backend import default_threads
 from echelon.telemetry.events import EventTrial
 from echelon_cli import sweep_job
 from tests.cli.conftest import parsed
@@ -52,7 +52,7 @@ def test_variants_share_the_cores_and_keep_requested_threads():
     def threads(overrides: dict, **fields) -> int:
         return sweep_job.plan_of(None, "quickstart", overrides, (), {"ablate": ["lstm"], **fields}).base["threads"]
 
-    assert threads({}, at_once=2) == max(1, default_threads() // 2) and threads({}, at_once=1024) == 1
+    assert threads({}, at_once=2) == max(1, cores() // 2) and threads({}, at_once=1024) == 1
     assert threads({"threads": 3}, at_once=4) == 3 and threads({}) == 0
 
 

@@ -58,7 +58,7 @@ def test_number_of_processes_is_bounded(run, kind, count):
 
 
 def test_more_processes_than_memory_holds_are_refused_before_they_start(monkeypatch):
-    memory = type("Memory", (), {"total": 3 * PROCESS_BYTES})
+    memory = type("Memory", (), {"total": 3 * PROCESS_BYTES, "available": 0})
     monkeypatch.setattr("psutil.virtual_memory", lambda: memory)
     monkeypatch.setattr("psutil.swap_memory", lambda: type("Swap", (), {"total": 0}))
     require_process_memory(3)

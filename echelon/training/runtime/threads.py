@@ -8,11 +8,12 @@ neither do results. This module does not import torch, so that a launcher can se
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
+
+from echelon import machine
 
 
 def thread_environment() -> dict[str, str]:
@@ -37,10 +38,7 @@ def map_worker_count(threads: int) -> int:
 
 def resolve_threads(threads: int, processes: int = 1) -> int:
     """Return ``threads``, or if it is 0 the number of cores divided by ``processes``."""
-    if threads > 0:
-        return threads
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // processes)
+    return threads if threads > 0 else max(1, machine.cores() // processes)
 
 
 Item = TypeVar("Item")
