@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from echelon.env.env import EchelonEnv
     from echelon.env.gym_vector import EchelonVectorEnv
     from echelon.replay.reader import Replay
-    from echelon.rl.weights import load_policy
     from echelon.server.page import show
     from echelon.tasks import TASKS
-    from echelon.training.api import evaluate, train
+    from echelon.training.api import evaluate, load_policy, train
     from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
     from echelon.training.task_env import make_vec
     from echelon.training.task_parallel import parallel_env
@@ -68,7 +67,7 @@ _MODULE_OF = {
     "WorldConfig": "echelon.config",
     "evaluate": "echelon.training.api",
     "get_preset": "echelon.config.presets",
-    "load_policy": "echelon.rl.weights",
+    "load_policy": "echelon.training.api",
     "make_vec": "echelon.training.task_env",
     "parallel_env": "echelon.training.task_parallel",
     "show": "echelon.server.page",

@@ -191,8 +191,8 @@ class TeacherConfig:
     __pydantic_config__ = STRICT
 
     policy: str = ""
-    """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level, policy:PATH the policy of a checkpoint, run or
-    exported file; empty trains without a teacher."""
+    """Teacher as KIND:NAME: heuristic:LEVEL is a scripted level, policy:NAME a checkpoint, run, league entry,
+    champion or exported file; empty trains without a teacher."""
     imitation: Fraction = 0.2
     """Fraction of the planned training that only imitates; PPO follows."""
     flown: Fraction = 0.5
@@ -250,7 +250,7 @@ class RunConfig:
     nproc: Natural = 1
     """Training processes on this machine; each uses its own device or share of the cores."""
     start_from: str = ""
-    """Policy with the initial weights: a checkpoint, run or exported file; empty starts from random weights."""
+    """Policy with the initial weights: a checkpoint, run, league entry, champion or file; empty is a new network."""
     num_envs: Natural = 64
     """Environments per process."""
     bank_maps: Natural = 64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from echelon.config import PPOConfig
-    from echelon.rl.weights import load_policy
+    from echelon.training.api import load_policy
     from echelon.training.evaluation import EvalStats, evaluate_ladder, evaluate_policy, evaluate_vs_heuristic
     from echelon.training.normalization import ReturnNormalizer, RunningMeanStd
     from echelon.training.policy_agent import PolicyAgent, PolicyPilot, env_config_of
@@ -53,7 +53,7 @@ _HOME = {
     "evaluate_ladder": "echelon.training.evaluation",
     "evaluate_policy": "echelon.training.evaluation",
     "evaluate_vs_heuristic": "echelon.training.evaluation",
-    "load_policy": "echelon.rl.weights",
+    "load_policy": "echelon.training.api",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import replace
@@ -13,23 +14,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from echelon.arena.standings import policy_path
 from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, require, with_fairness
 from echelon.config.presets import get_preset
 from echelon.config.seeds import eval_seeds
+from echelon.rl import weights
 from echelon.rl.build import FlatPolicy
-from echelon.rl.weights import LoadedPolicy, load_policy
+from echelon.rl.checkpoint import Checkpoint, latest_valid
+from echelon.rl.weights import LoadedPolicy
+from echelon.runs import RunNotFoundError, find_run
 from echelon.tasks import find_task
 from echelon.telemetry.events import Event
 from echelon.training.evaluation import (
     FULL_WEAPON_PROB,
     OPPONENT,
     EvalStats,
+    ScriptedPolicy,
     StatelessPolicy,
     make_eval_env,
     play_and_summarize,
 )
 from echelon.training.loop import RunResult, run
-from echelon.training.opponents.fixed import Opponent, find_opponents, play_against, plays_mean
+from echelon.training.opponents.fixed import Opponent, find_opponents, play_against, plays_mean, scripted_level
 from echelon.training.policy_agent import env_config_of
 
 Act = Callable[[NDArray[np.float32], NDArray[np.bool_]], Any]
@@ -50,7 +56,8 @@ def train(
     ``config`` is a configuration or the name of a preset; ``fields`` replace top-level fields of it (``num_envs=16``).
     ``emit`` receives each event of the run (``echelon.telemetry.events``). ``should_stop`` is called every environment
     step: 0 continues, 1 saves and ends after this update, 2 ends at once. Checkpoints are written below ``run_dir``,
-    nowhere without it; ``resume`` is a checkpoint folder or ``"latest"``.
+    nowhere without it; ``resume`` is a checkpoint folder, a run by name (its newest checkpoint), or ``"latest"``, the
+    newest checkpoint of ``run_dir``.
 
     Raises ``ValueError`` naming the field for an impossible configuration.
     """
@@ -61,9 +68,21 @@ def train(
             near = get_close_matches(name, known, n=1)
             hint = f"try {near[0]!r}" if near else f"expected one of {', '.join(known)}"
             raise ValueError(f"field {name!r} is no field of RunConfig; {hint}")
-    return run(
-        replace(plan, **fields), emit, should_stop, run_dir=None if run_dir is None else Path(run_dir), resume=resume
-    )
+    if resume is not None and resume != "latest":
+        with contextlib.suppress(RunNotFoundError):
+            found = latest_valid(find_run(str(resume)).checkpoints).checkpoint
+            require(found is not None, "resume", str(resume), "a run with a checkpoint")
+            resume = cast(Checkpoint, found).path
+    folder = None if run_dir is None else Path(run_dir)
+    return run(replace(plan, **fields), emit, should_stop, run_dir=folder, resume=resume)
+
+
+def load_policy(policy: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
+    """Return a policy by any name that a command takes: ``champion``, a run (also ``latest``), a league entry, a path.
+
+    A path is that of a run, a checkpoint, a policy folder or an exported file.
+    """
+    return weights.load_policy(policy_path(str(policy)), device)
 
 
 def evaluate(
@@ -78,21 +97,24 @@ def evaluate(
 ) -> EvalStats:
     """Play every seed from both sides against an opponent and return win rate, interval and returns.
 
-    ``policy`` is a loaded policy, a run folder, a checkpoint, an exported file, or a function of any library: called
-    with observations ``[N, D] float32`` and ``first [N] bool``, set in the first step of an episode, it returns actions
-    ``[N, A]``. ``opponent`` is a scripted level (``trivial`` to ``expert``), ``champion``, which plays mean actions, or
+    ``policy`` is a loaded policy, a name or path as of ``load_policy``, a scripted level, or a function of any library:
+    called with observations ``[N, D] float32`` and ``first [N] bool``, set in the first step of an episode, it returns
+    actions ``[N, A]``. ``opponent`` is a scripted level (``trivial`` to ``expert``), ``champion``, which plays mean
+    actions, or
     another policy by name, which samples them. ``seeds`` is a number of held-out seeds or the seeds themselves; two
     episodes are played per seed. ``env`` is a configuration or the name of a task (``echelon.TASKS``); it replaces the
     configuration that the policy was trained in. ``maps`` replaces the kind of its maps: ``any``, or ``path`` for maps
     with equal path costs for both teams.
     """
     task = find_task(env).config() if isinstance(env, str) else env
-    player, config = _player(policy, task, device)
+    level = scripted_level(policy)
+    player, config = (None, task or EnvConfig()) if level else _player(policy, task, device)
     config = config if maps is None else with_fairness(config, maps)
     found = find_opponents(opponent, device)
     names = list(found.weights)
     require(len(names) == 1, "opponent", opponent, "a single one for an evaluation")
     other = found.policies.get(names[0])
+    require(level is None or other is None, "opponent", opponent, "a scripted level where one plays; swap the two")
     batch = make_eval_env(
         config, eval_seeds(seeds) if isinstance(seeds, int) else seeds, weapon_prob=FULL_WEAPON_PROB,
         skill=found.single_level or OPPONENT, device=device, policy_opponents=other is not None,
@@ -100,6 +122,7 @@ def evaluate(
     try:
         found.check(config, batch.sizes.obs_dim)
         runner = other and play_against(batch, other.policy, deterministic=plays_mean(names[0]))
+        player = player or cast(FlatPolicy, ScriptedPolicy(batch, level))
         return play_and_summarize(player, batch, config, deterministic=deterministic, opponents=runner)
     finally:
         batch.close()
@@ -112,7 +135,7 @@ def _player(
     if callable(policy) and not isinstance(policy, LoadedPolicy):
         require(env is not None, "env", env, "a configuration or a task, since a function has none")
         return cast(FlatPolicy, FunctionPolicy(policy)), cast(EnvConfig, env)
-    loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(cast("Path | str", policy), device=device)
+    loaded = policy if isinstance(policy, LoadedPolicy) else load_policy(cast("Path | str", policy), device)
     return loaded.policy, env_config_of(loaded.meta) if env is None else env
 
 

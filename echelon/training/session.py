@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from echelon.arena.standings import policy_path
 from echelon.config import RunConfig, env_signature
 from echelon.env import layout
 from echelon.env.engine_state import EngineStateMismatch
@@ -211,7 +212,7 @@ class Session:
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
             sizes = self.env.sizes.obs_dim, self.env.sizes.action_dim
-            weights, statistics = initial_weights(Path(self.config.start_from), *sizes)
+            weights, statistics = initial_weights(policy_path(self.config.start_from, "start_from"), *sizes)
             self.ema.load_state_dict(weights, {})
             if statistics is not None:
                 self.trainer.return_normalizer.load_state_dict(statistics)

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from echelon.arena.standings import policy_path
 from echelon.config import EnvConfig, RunConfig, TeacherConfig
 from echelon.env import layout
 from echelon.files import error_text, make_folder
@@ -120,8 +121,9 @@ def load_teacher(
         if found is not None and found.meta.get(SOURCE) == cfg.policy:
             return found
     assert cfg.path, "the teacher is a policy"
+    path = policy_path(cfg.path, "teacher.policy")
     try:
-        loaded = load_policy(cfg.path, device)
+        loaded = load_policy(path, device)
     except (ValueError, OSError) as error:
         raise ValueError(f"teacher.policy is {cfg.policy!r}, expected a policy: {error_text(error)}") from None
     if stored is not None and stores:

@@ -30,10 +30,29 @@ def test_train_then_evaluate_from_python(tmp_path):
         eval=replace(preset.eval, seeds=1, every_updates=0, at_start=False),
     )
     events = []
-    result = echelon.train(config, run_dir=tmp_path, emit=events.append, seed=3)
+    paths = echelon.runs.RunPaths(echelon.runs.runs_home() / "20260101-000000-quickstart-calm-fox")
+    result = echelon.train(config, run_dir=paths.root, emit=events.append, seed=3)
     assert result.reason == "completed" and result.checkpoint is not None and events
-    stats = echelon.evaluate(tmp_path, "easy", seeds=1)
+    stats = echelon.evaluate(paths.root, "easy", seeds=1)
     assert stats.episodes == 2 and 0.0 <= stats.win_low <= stats.win_rate <= stats.win_high <= 1.0
+    paths.spec.write_text('{"kind": "train"}')
+    assert echelon.evaluate("calm-fox", "easy", seeds=1).win_rate == stats.win_rate
+    resumed = echelon.train(config, resume="calm-fox", total_steps=result.global_step + 1)
+    assert resumed.global_step > result.global_step
+    started = echelon.train(config, start_from="calm-fox", total_steps=1, run_dir=tmp_path)
+    assert started.reason == "completed"
+
+
+def test_python_takes_the_names_of_the_command_line():
+    world = echelon.WorldConfig(size_x=40, size_y=40)
+    env = echelon.EnvConfig(world=world, max_episode_seconds=1.0)
+    assert echelon.load_policy("champion").meta["id"]
+    for policy, opponent in (("champion", "trivial"), ("heuristic:easy", "trivial"), ("easy", "heuristic:medium")):
+        assert echelon.evaluate(policy, opponent, env=env, seeds=1).episodes == 2
+    with pytest.raises(ValueError, match="policy is 'champoin', expected a checkpoint, a run or a league entry"):
+        echelon.evaluate("champoin", env=env)
+    with pytest.raises(ValueError, match="opponent is 'champion', expected a scripted level where one plays"):
+        echelon.evaluate("easy", "champion", env=env)
 
 
 def test_train_reports_unknown_presets_and_fields():

@@ -107,7 +107,7 @@ def test_stored_copy_is_used_only_for_the_same_teacher_and_replaced_where_damage
     weights = load_teacher(cfg, stored, "cpu").policy.state_dict()
     assert load_policy(stored).meta["teacher"] == cfg.policy
     gone = taught_by(tmp_path / "gone")
-    with pytest.raises(ValueError, match=r"^teacher.policy is 'policy:.*gone', expected a policy: .*valid checkpoint"):
+    with pytest.raises(ValueError, match=r"^teacher.policy is '.*gone', expected a checkpoint"):
         load_teacher(gone, stored, "cpu")
     stored.write_bytes(b"damaged")
     assert torch.equal(load_teacher(cfg, stored, "cpu").policy.state_dict()["core.actor_mean.weight"],

@@ -134,8 +134,7 @@ def find_opponents(opponent: Opponent, device: torch.device | str = "cpu") -> Na
     for name, weight in opponent.items():
         positive = isinstance(weight, (int, float)) and 0 < weight <= 1e6
         require(positive, f"weight of opponent {name!r}", weight, "a number above 0, at most 1e6")
-        level = level_of(name) or name
-        if level in get_args(PilotSkill):
+        if (level := scripted_level(name)) is not None:
             weights[scripted_name(level)] = float(weight)
             continue
         levels = ", ".join(get_args(PilotSkill))
@@ -146,6 +145,12 @@ def find_opponents(opponent: Opponent, device: torch.device | str = "cpu") -> Na
             raise ValueError(f"{error}, nor is it a scripted level ({levels})") from None
         weights[name] = float(weight)
     return NamedOpponents(weights, policies)
+
+
+def scripted_level(name: object) -> str | None:
+    """Return the level that ``name`` is, with or without its prefix; None for anything else."""
+    level = (level_of(name) or name) if isinstance(name, str) else None
+    return level if level in get_args(PilotSkill) else None
 
 
 def plays_mean(name: str) -> bool:
