@@ -11,6 +11,7 @@ from echelon.arena.glicko2 import DEFAULT_CONSERVATISM
 from echelon.arena.matchmaking import SCHEMES
 from echelon.config import require
 from echelon.config.checks import STRICT, Count, Fraction, require_fields
+from echelon.config.seeds import MAX_SEED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class ArenaConfig:
     """Opponents sampled per entry and round with scheme ``skill``."""
     only: tuple[str, ...] = ()
     """Ids of entries whose matches are played; empty plays all."""
-    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = 0
+    seed: Annotated[int, Interval(ge=0, le=MAX_SEED)] = 0
     """Random seed of pairs, maps, matches and sampled actions."""
     deterministic: bool = True
     """Policies use their mean action; otherwise they sample."""

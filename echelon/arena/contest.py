@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord
 from echelon.config import EnvConfig, require
+from echelon.config.seeds import folded, require_seed
 from echelon.env.engine import Engine
 from echelon.replay.header import TeamInfo
 
@@ -24,8 +25,6 @@ BLUE, RED, DRAW = 0, 1, 2
 FORFEIT = "forfeit"
 """Reason of a match that ended because a side's actions were not finite."""
 DEFAULT_NUM_ENVS = 64
-SEED_LIMIT = 2**31
-"""Upper bound of seeds (exclusive): the simulator takes them as 32-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +112,13 @@ class Contest:
         require(
             not self.swap or self.matches % 2 == 0, "matches", self.matches, "an even number, because sides are swapped"
         )
-        last = SEED_LIMIT - self.matches
-        require(0 <= self.first_seed <= last, "seed", self.first_seed, f"0 to {last}")
+        require_seed(self.first_seed)
         require(0.0 <= self.weapon_prob <= 1.0, "weapon_prob", self.weapon_prob, "0 to 1")
 
     def pairings(self) -> list[Pairing]:
         """Return every match in order; the two matches of a swapped pair share a seed and are adjacent."""
         return [
-            Pairing(n, self.first_seed + (n // 2 if self.swap else n), self.swap and n % 2 == 1)
+            Pairing(n, folded(self.first_seed + (n // 2 if self.swap else n)), self.swap and n % 2 == 1)
             for n in range(self.matches)
         ]
 

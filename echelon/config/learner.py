@@ -26,7 +26,7 @@ from echelon.config.checks import (
 )
 from echelon.config.game import EnvConfig
 from echelon.config.opponents import CurriculumConfig, EvalConfig, OpponentConfig, PilotSkill
-from echelon.config.seeds import EVAL_SEED_BASE
+from echelon.config.seeds import require_seed
 
 SCRIPTED_TEACHER, POLICY_TEACHER = "heuristic", "policy"
 """Kinds of teachers: scripted levels, and policies from files."""
@@ -306,7 +306,7 @@ class RunConfig:
             require(largest <= edge, "curriculum.map_large_max", largest, f"at most the world's edge, {edge}")
         steps, burn_in = self.env.max_steps, self.ppo.burn_in_steps
         require(burn_in < steps, "ppo.burn_in_steps", burn_in, f"less than the {steps} environment steps of an episode")
-        require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
+        require_seed(self.seed)
         # an episode's final central state is not kept, and the next one is no observation to predict
         fits = self.model.critic == "own" or not (self.env.truncation_bootstraps or self.ppo.aux_coef)
         expected = "'own' unless env.truncation_bootstraps = false and ppo.aux_coef = 0"

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from echelon import actions as action
 from echelon.config import PACK_SIZE, EnvConfig, require
+from echelon.config.seeds import require_seed
 from echelon.env import layout, reward
 from echelon.env.engine import Engine
 from echelon.env.events import COUNTED_EVENTS, Event, EventReader
-from echelon.env.inputs import action_values, reject_options, require_config, require_int, short_repr
+from echelon.env.inputs import action_values, reject_options, require_config, short_repr
 from echelon.env.layout import CONTACT_DIM
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
@@ -124,7 +125,7 @@ class EchelonEnv:
     ) -> None:
         self.config = cfg = require_config(config)
         if seed is not None:
-            seed = require_int(seed, "seed", 0, SEED_LIMIT)
+            seed = require_seed(seed)
         self.comm_dim = cfg.comm_dim
         self.ACTION_DIM = action.action_dim(cfg.comm_dim)
         self.blue_ids = [f"blue_{i}" for i in range(cfg.team_size)]
@@ -218,12 +219,12 @@ class EchelonEnv:
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """Begin an episode on the map of its seed; an explicit ``seed`` is the episode seed.
 
-        Returns observations and infos by agent. Raises ``ValueError`` for a seed that is not an integer from 0 to
-        2**31 - 2, and for any option, since none is supported.
+        Returns observations and infos by agent. ``ValueError`` for a seed that is no integer of 64 bits, and for any
+        option, since none is supported.
         """
         reject_options(options)
         if seed is not None:
-            episode_seed = require_int(seed, "seed", 0, SEED_LIMIT)
+            episode_seed = require_seed(seed)
             self.rng = np.random.default_rng(episode_seed)
         else:
             episode_seed = int(self.rng.integers(SEED_LIMIT))

@@ -18,6 +18,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig, PilotSkill, require
+from echelon.config.seeds import require_seed
 from echelon.env import layout
 from echelon.env.engine import Engine
 from echelon.env.inputs import action_values, reject_options, require_config, require_int
@@ -79,7 +80,7 @@ TEAMS: dict[str, Callable[[int], slice]] = {
 SIDES = tuple(TEAMS)
 SCRIPTS: tuple[str, ...] = get_args(PilotSkill)
 """Scripted pilots by name; the number of a pilot is its index plus 1, as in ``echelon.agents.heuristic``."""
-MAX_BATTLES, MAX_MAPS, MAX_THREADS, MAX_SEED = 10**6, 10**6, 4096, 2**31 - 1
+MAX_BATTLES, MAX_MAPS, MAX_THREADS = 10**6, 10**6, 4096
 
 
 def script_number(script: int | str | None, pilots: Pilots | None) -> int:
@@ -175,7 +176,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
     ) -> None:
         battles = require_int(battles, "battles", 1, MAX_BATTLES)
         maps = require_int(maps, "maps", 1, MAX_MAPS)
-        seed = require_int(seed, "seed", 0, MAX_SEED)
+        seed = require_seed(seed)
         threads = require_int(threads, "threads", 0, MAX_THREADS)
         require(side in SIDES, "side", side, f"one of {', '.join(SIDES)}")
         if side == "both":
@@ -229,7 +230,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
             batch.set("script", np.where(rows >= 0, 0, script).astype(np.int32))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, Infos]:
-        """Begin an episode in every battle; ``seed``, 0 to 2**31 - 1, determines this and all later episodes.
+        """Begin an episode in every battle; ``seed``, of 64 bits, determines this and all later episodes.
 
         The only option is ``reset_mask`` ``[N] bool``, which must be equal for all agents of a battle: battles where it
         is False are not reset. Raises ``ValueError`` for anything else.
@@ -239,7 +240,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         mask = options.pop("reset_mask", None) if options else None
         reject_options(options)
         if seed is not None:
-            seed = require_int(seed, "seed", 0, MAX_SEED)
+            seed = require_seed(seed)
             require(mask is None, "seed", seed, "none with a reset_mask, since it seeds all battles")
         chosen = np.ones_like(self._over) if mask is None else self._battles(mask)
         if mask is None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.config import Fairness, WorldConfig
+from echelon.config.seeds import require_seed
 from echelon.gen.biomes import BIOMES
 from echelon.gen.corridors import Corridor, carve_corridors, plan_corridors
 from echelon.gen.fairness import CLASSES, MAX_RATIO, PathCosts, balanced_zone, imbalance, path_costs, straight_costs
@@ -52,7 +53,7 @@ def lay_ground(grid: Grid) -> None:
 
 __all__ = ["GeneratedMap", "check_world_fits", "generate"]
 
-MAX_SEED = 2**32 - 1
+MAP_SEEDS = 2**32
 """Largest map seed; keys of the random generator have 32 bits."""
 CARVE_EXTRA = 1
 """Layers cleared in corridors above the headroom of a mech."""
@@ -289,7 +290,7 @@ OBJECTIVE_STEPS: tuple[Callable[[Draft], None], ...] = (
 def generate(
     world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float, biome: str = ""
 ) -> GeneratedMap:
-    """Return the map of a seed (0 to 2**32 - 1); the same arguments give the same bytes on every platform.
+    """Return the map of a seed; the same arguments give the same bytes on every platform.
 
     ``zone_radius_vox`` is the mean radius of the capture zone [vox]. ``biome`` fills the whole map with one biome;
     matches use four. Raises ``ValueError`` if the world is too small for the spawns of ``num_packs`` packs per team.
@@ -297,8 +298,7 @@ def generate(
     check_world_fits(world, num_packs)
     if biome and biome not in BIOMES:
         raise ValueError(f"biome {biome!r} does not exist, expected one of: {', '.join(BIOMES)}")
-    if not 0 <= map_seed <= MAX_SEED:
-        raise ValueError(f"map_seed is {map_seed}, expected 0 to {MAX_SEED}")
+    map_seed = require_seed(map_seed, "map_seed", MAP_SEEDS)
     draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox, biome)
     spawn = draft.spawn
     assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"

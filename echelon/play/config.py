@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from echelon.play_protocol import MAX_SEATS, SPEEDS, Changes, Name, Seed
+from echelon.config.seeds import MAX_SEED
+from echelon.play_protocol import MAX_SEATS, SPEEDS, Changes, Name
 from echelon.validation import validated
 
 DEFAULT_LEVEL = "medium"
@@ -34,7 +35,7 @@ class PlayConfig(BaseModel):
     """Map edge [vox]."""
     packs: Annotated[int, Field(ge=1, le=40)] | None = None
     seconds: Annotated[float, Field(gt=0, le=7200)] | None = None
-    seed: Seed = 0
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     speed: Annotated[float, Field(ge=SPEEDS[0], le=SPEEDS[1])] = 1.0
     seats: Annotated[int, Field(ge=1, le=MAX_SEATS)] = 1
     changes: Changes = {}

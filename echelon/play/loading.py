@@ -11,6 +11,7 @@ from echelon.arena.named_pilots import choose_pilots
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
+from echelon.config.seeds import folded
 from echelon.play.catalogue import Catalogue
 from echelon.play.config import DEFAULT_LEVEL, TUTORIAL_S, PlayConfig
 from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
@@ -29,7 +30,7 @@ def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Map
     return begin_match(
         NewMatch(
             env=_environment(config, loaded),
-            seed=config.seed,
+            seed=folded(config.seed),
             team=SIDES[config.team],
             chassis=config.chassis,
             seats=config.seats,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from echelon import actions
 from echelon.config import EnvConfig, env_signature, require
 from echelon.config.opponents import DEFAULT_LEVEL
-from echelon.config.seeds import SEED_RANGES
+from echelon.config.seeds import SEED_RANGES, require_seed
 from echelon.demos import (
     MAX_SHARD_BYTES,
     NO_EPISODE,
@@ -76,8 +76,8 @@ class DemoPlan:
 
     def __post_init__(self) -> None:
         require(self.matches >= 2 and self.matches % 2 == 0, "matches", self.matches, "an even number from 2")
-        last = SEED_RANGES["training"].stop - self.matches // 2
-        require(0 <= self.first_seed <= last, "seed", self.first_seed, f"0 to {last}")
+        first = require_seed(self.first_seed, limit=SEED_RANGES["training"].stop - self.matches // 2 + 1)
+        object.__setattr__(self, "first_seed", first)
 
     def matches_at_once(self, obs_dim: int, action_dim: int) -> int:
         """Return the matches of a wave, an even number: those whose data fill about one shard."""

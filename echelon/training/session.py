@@ -18,6 +18,7 @@ import torch
 
 from echelon.arena.standings import policy_path
 from echelon.config import RunConfig, env_signature
+from echelon.config.seeds import EVAL_SEED_BASE, folded
 from echelon.env import layout
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.rl.build import FlatPolicy, build_model
@@ -135,7 +136,7 @@ class Session:
         self._make_env, self._make_policy = make_env, make_policy
         self._prefetched: dict[str, Any] = {}
         self.clock = RunClock(self.group, clock)
-        seeds = Seeds.of(config.seed, self.group)
+        seeds = Seeds.of(folded(config.seed, EVAL_SEED_BASE), self.group)
         seed_everything(seeds.weights)
         torch.set_num_threads(1)
         self.pool = ThreadPool(self.threads)

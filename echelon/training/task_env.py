@@ -14,7 +14,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from echelon.config import EnvConfig, require
-from echelon.env.gym_vector import MAX_BATTLES, MAX_MAPS, MAX_SEED, MAX_THREADS, EchelonVectorEnv, autoreset_mode
+from echelon.config.seeds import require_seed
+from echelon.env.gym_vector import MAX_BATTLES, MAX_MAPS, MAX_THREADS, EchelonVectorEnv, autoreset_mode
 from echelon.env.inputs import require_config, require_int
 from echelon.tasks import SELF_PLAY, find_task
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
@@ -54,7 +55,7 @@ class TaskVectorEnv(EchelonVectorEnv):
     ) -> None:
         battles = require_int(battles, "battles", 1, MAX_BATTLES)
         maps = require_int(maps, "maps", 1, MAX_MAPS)
-        self._seed = require_int(seed, "seed", 0, MAX_SEED)
+        self._seed = require_seed(seed)
         threads = require_int(threads, "threads", 0, MAX_THREADS)
         require(side in LEARNERS, "side", side, f"one of {', '.join(LEARNERS)}")
         mode, cfg = autoreset_mode(autoreset), require_config(config)

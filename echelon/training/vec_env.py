@@ -10,6 +10,7 @@ Shapes: ``E environment, M mech, N learner row, K opponent row, D observation, A
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, require
+from echelon.config.seeds import require_seed
 from echelon.env import layout, reward
 from echelon.env.engine import Engine
 from echelon.env.engine_state import load_engine_state, save_engine_state
@@ -66,6 +68,8 @@ class VectorEnv:
     ) -> None:
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.num_envs, self.cfg = num_envs, env_cfg
+        seeds = None if episodes.seeds is None else [require_seed(seed) for seed in episodes.seeds]
+        episodes = replace(episodes, seed=require_seed(episodes.seed, limit=2**32), seeds=seeds)
         share_stream(device)
         self.maps = self._make_maps(maps, episodes, threads, progress)
         self.engine = Engine(

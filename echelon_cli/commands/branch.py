@@ -51,7 +51,7 @@ def branch(
         float, option("--for", "Length of the actions that --without leaves out [s].", "SECONDS")
     ] = WINDOW_S,
     runs: Annotated[int, option("--runs", "Continuations.", min=1, max=4096)] = RUNS,
-    seed: Annotated[int, option("--seed", "Seed of the continuations' combat seeds.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the continuations' combat seeds.")] = 0,
     mean: Annotated[bool, option("--mean", "Policies use their mean action, not a sample.")] = False,
     record: Annotated[
         Path | None,
@@ -108,6 +108,7 @@ def make_plan(
     from echelon.arena.branch import BranchPlan
     from echelon.arena.named_pilots import choose_pilots
     from echelon.arena.reconstruct import require_playable
+    from echelon.config.seeds import require_seed
     from echelon.replay.match_text import mechs_by_name
 
     require_playable(recorded)
@@ -129,7 +130,7 @@ def make_plan(
     plan = BranchPlan(
         tick=tick,
         runs=runs,
-        seed=seed,
+        seed=require_seed(seed, limit=2**32),
         pilots=cast.pilots,
         labels=cast.labels,
         changes=overrides,

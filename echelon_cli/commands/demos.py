@@ -56,7 +56,7 @@ def record(
     policy: Annotated[str, option("--policy", "Recorded side.", SIDE_METAVAR, complete_policies)] = DEMONSTRATOR,
     opponent: Annotated[str, option("--opponent", "Other side.", SIDE_METAVAR, complete_policies)] = OPPONENT,
     matches: Annotated[int, option("--matches", "Matches, an even number.", min=2)] = MATCHES,
-    seed: Annotated[int, option("--seed", "Seed of the first two matches and their map.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the first two matches and their map.")] = 0,
     preset: GamePresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,

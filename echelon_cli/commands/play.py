@@ -49,7 +49,7 @@ def play(
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.", min=20)] = None,
     packs: PacksOption = None,
     seconds: SecondsOption = None,
-    seed: Annotated[int, option("--seed", "Seed of the match and its map.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the match and its map.")] = 0,
     speed: Annotated[float, option("--speed", "Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
     seats: Annotated[
         int, option("--seats", "Number of human pilots; the second one flies for the other team.", min=1)

@@ -84,7 +84,7 @@ def sim(
     seconds: SecondsOption = None,
     fair: RatioOption = None,
     maps: MapsOption = FAIRNESS,
-    seed: Annotated[int, option("--seed", "Seed of the first match and its map.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the first match and its map.")] = 0,
     weapon_prob: WeaponOption = 1.0,
     swap: Annotated[
         bool | None, option("--swap/--no-swap", "Play every seed from both sides; default: if the levels differ.")

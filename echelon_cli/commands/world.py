@@ -124,11 +124,13 @@ def world(
 
 def _seed(text: str) -> int:
     """Return the seed that a text names; ``ConfigError`` for anything else."""
-    from echelon.gen.generate import MAX_SEED
+    from echelon.config.seeds import require_seed
+    from echelon.gen.generate import MAP_SEEDS
 
-    if not (text.isdecimal() and int(text) <= MAX_SEED):
-        raise ConfigError(f"map seed is {text}, expected a whole number from 0 to {MAX_SEED}")
-    return int(text)
+    try:
+        return require_seed(int(text) if text.isdecimal() else text, "map seed", MAP_SEEDS)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _require_folder(file: Path | None, what: str) -> None:

@@ -171,8 +171,8 @@ def test_generate_rejects_world_too_small_for_spawns(size: tuple[int, int], pack
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32])
-def test_generate_rejects_seed_beyond_32_bits(seed: int) -> None:
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_generate_rejects_seed_beyond_64_bits(seed: int) -> None:
     with pytest.raises(ValueError, match="map_seed"):
         make(WorldConfig(), seed)
 

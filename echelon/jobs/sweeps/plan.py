@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 
 from echelon.config.ablations import ABLATIONS, BASELINES
+from echelon.config.seeds import MAX_SEED
 from echelon.jobs.config_layers import (
     NONE_WORDS,
     ConfigError,
@@ -57,7 +58,7 @@ class SweepPlan:
     variants: tuple[Variant, ...] = ()
     sampler: Sampler = "random"
     trials: Annotated[int, Ge(1), Le(MAX_TRIALS)] = 16
-    seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
+    seed: Annotated[int, Ge(0), Le(MAX_SEED)] = 0
     metric: Metric = "win_rate"
     """Field of ``EventEval`` that the sweep maximises."""
     rungs: Annotated[int, Ge(1), Le(10)] = 3

@@ -22,6 +22,7 @@ from echelon.arena.standings import matches, rating_shift, standings
 from echelon.arena.store import Store, add_default_levels, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
+from echelon.config.seeds import EVAL_SEED_BASE, folded
 from echelon.files import error_text, make_folder
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
@@ -192,7 +193,7 @@ class LeagueClient:
         """Return the settings of rating matches."""
         return ArenaConfig(
             seeds=self.options.match_seeds,
-            seed=self.config.seed + update,
+            seed=folded(self.config.seed, EVAL_SEED_BASE) + update,
             device=str(self.device),
             threads=self.threads,
             cache=self.options.cache,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from echelon.config import RunConfig
-from echelon.config.seeds import eval_seeds
+from echelon.config.seeds import EVAL_SEED_BASE, eval_seeds, folded
 from echelon.rl.build import FlatPolicy
 from echelon.telemetry.events import EventRating
 from echelon.training.batched_env import BatchedEnv
@@ -94,7 +94,7 @@ class SnapshotRater:
         half = env.sizes.num_envs // 2
         opponent_of_env = [opponents[e % half % len(opponents)] for e in range(env.sizes.num_envs)]
         fixed = FixedOpponents(opponent_of_env, {opponent: source.policy(opponent) for opponent in opponents})
-        seed = self.cfg.seed + update
+        seed = folded(self.cfg.seed, EVAL_SEED_BASE) + update
         records = play_episodes(
             policy,
             env,
