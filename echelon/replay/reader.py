@@ -312,7 +312,7 @@ class Replay:
         expected = WORLD_HEAD.size + prod(size)
         if self._world_head is None:
             stored = self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}"
-            payload = read_world(stored, expected, self._open_file)
+            payload = read_world(stored, expected, name, self._open_file)
         elif self._world_head.raw == expected:
             payload = self.payload(self._world_head)
         else:
@@ -337,18 +337,18 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def read_world(path: Path, size: int, open_file: Opener = open_regular) -> bytes:
+def read_world(path: Path, size: int, replay: str, open_file: Opener = open_regular) -> bytes:
     """Return the payload of ``size`` bytes of a stored world; ``ReplayError`` if it is missing or damaged."""
     try:
         with open_file(path) as file:
             stored = file.read(min(os.fstat(file.fileno()).st_size, MAX_RAW_BYTES))
     except (FileNotFoundError, NotADirectoryError, IrregularFileError):
-        expected = f"{WORLDS_FOLDER}/{path.name} beside the replay"
-        raise ReplayError(f"world {path.stem!r} is missing, expected {expected}") from None
+        advice = f"expected in the folder {WORLDS_FOLDER!r} beside it; copy that too, or export the replay"
+        raise ReplayError(f"the world of replay {replay!r} is missing, {advice}") from None
     try:
         payload = codec.inflate(stored, size)
     except ReplayError:
         payload = b""
     if len(payload) != size:
-        raise ReplayError(f"world {path.stem!r} is damaged, expected a zlib stream of {size} bytes")
+        raise ReplayError(f"the world of replay {replay!r} is damaged, expected a zlib stream of {size} bytes")
     return payload

@@ -37,7 +37,7 @@ from echelon.server.listing import LISTING, Listing, add_pools
 from echelon.server.live import NoticeHub
 from echelon.server.play import PlayGate, Revive
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE, ResponseCache
-from echelon.server.security import Access, access_middleware
+from echelon.server.security import ACCESS, WILDCARDS, Access, access_middleware
 from echelon.state_files import parse_json
 
 DEFAULT_PORT = 8400
@@ -75,6 +75,7 @@ def make_app(
     start another one in its place.
     """
     app = web.Application(middlewares=[paced, access_middleware(access)], client_max_size=1)
+    app[ACCESS] = access
     app[CATALOGUE] = ReplayCatalogue(home)
     app[LEAGUE] = league or league_path(home)
     app[RESPONSE_CACHE] = ResponseCache()
@@ -129,11 +130,21 @@ def open_socket(host: str, port: int | None) -> socket.socket:
     raise PortTakenError(f"port {port} of {host} is in use, expected a free one; omit --port to pick one automatically")
 
 
-def address(access: Access, fragment: str = "") -> str:
+def address(access: Access, fragment: str = "", *, here: bool = False) -> str:
+    """Return the address for other machines, or ``here``, for this one, of a server on every interface."""
     host = f"[{access.host}]" if ":" in access.host else access.host
-    host = {"0.0.0.0": socket.gethostname(), "[::]": socket.gethostname()}.get(host, host)
+    if access.host in WILDCARDS:
+        host = LOCAL_HOST if here else own_address()
     token = f"?token={access.token}" if access.token else ""
     return f"http://{host}:{access.port}/{token}{fragment}"
+
+
+def own_address() -> str:
+    """Return the address of this machine in its network, which needs no name server; without a network its name."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+        route.connect(("192.0.2.1", 9))  # nothing is sent
+        return str(route.getsockname()[0])
+    return socket.gethostname()
 
 
 def running_server(home: Path | str | None) -> str | None:

@@ -44,6 +44,7 @@ from echelon.server.responses import (
     parse_count,
     strict_json,
 )
+from echelon.server.security import ACCESS, refused_origin
 
 HUB: web.AppKey[NoticeHub] = web.AppKey("hub", NoticeHub)
 PLAY: web.AppKey[PlayGate] = web.AppKey("play", PlayGate)
@@ -234,12 +235,15 @@ async def league(request: web.Request) -> web.StreamResponse:
 
 
 async def health(request: web.Request) -> web.StreamResponse:
-    """Return version and home of the server; a response means that it is healthy."""
+    """Return version and home of the server; a response means that it is healthy.
+
+    ``refusal`` says why a page of the origin in the query cannot open a WebSocket, which a browser does not tell it.
+    """
     import echelon
 
-    return json_response(
-        request, {"ok": True, "version": echelon.__version__, "home": request.app[CATALOGUE].home_hash}
-    )
+    refusal = refused_origin(request.app[ACCESS], request, request.query.get("origin", ""))
+    home = request.app[CATALOGUE].home_hash
+    return json_response(request, {"ok": True, "version": echelon.__version__, "home": home, "refusal": refusal})
 
 
 async def live(request: web.Request) -> web.StreamResponse:

@@ -9,7 +9,7 @@ from echelon import champion
 from echelon.config.presets import PRESETS
 from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon.runs import RunNotFoundError, find_run
-from echelon_cli.commands.serve import HostOption, OpenOption, PortOption, announce, browser_here
+from echelon_cli.commands.serve import AllowHostOption, HostOption, OpenOption, PortOption, announce, browser_here
 from echelon_cli.commands.sim import complete_pilots
 from echelon_cli.options import (
     CHOICES,
@@ -57,6 +57,7 @@ def play(
     tutorial: Annotated[bool, option("--tutorial", "One minute of practice, no mech but yours moves.")] = False,
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
+    allow_host: AllowHostOption = None,
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -82,7 +83,12 @@ def play(
     with play_session(config.as_dict(), quiet=as_json) as job:
         fragment = fragment_of_session(job.paths)
         run_server(
-            None, host=host, port=port, play=job.paths, ready=lambda access: announce(access, fragment, opened, as_json)
+            None,
+            host=host,
+            port=port,
+            allowed_hosts=tuple(allow_host or ()),
+            play=job.paths,
+            ready=lambda access: announce(access, fragment, opened, as_json),
         )
 
 

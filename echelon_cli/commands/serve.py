@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import socket
 import sys
 import tempfile
@@ -33,6 +34,15 @@ PortOption = Annotated[int | None, option("--port", "Port; default: the first fr
 HostOption = Annotated[
     str, option("--host", "Address to listen on; any but loopback requires a token from viewers.", "ADDRESS")
 ]
+AllowHostOption = Annotated[
+    list[str] | None,
+    option(
+        "--allow-host",
+        "Further host name of this server, such as a proxy's.",
+        "NAME[:PORT]",
+        envvar="ECHELON_ALLOW_HOST",
+    ),
+]
 LeagueOption = Annotated[
     Path | None, option("--league", "League to show: a league.db or its folder; default: that of the runs folder.")
 ]
@@ -47,9 +57,7 @@ def serve(
     embed_origin: Annotated[
         str, option("--embed-origin", "Origin whose pages may frame the viewer; default: none.", "URL")
     ] = "",
-    allow_host: Annotated[
-        list[str] | None, option("--allow-host", "Further host name of this server, such as a proxy's.", "NAME")
-    ] = None,
+    allow_host: AllowHostOption = None,
     league: LeagueOption = None,
     play: Annotated[
         bool, option("--play", "Let browsers take over moments of replays, in a session kept ready.")
@@ -90,6 +98,7 @@ def watch(
     ] = "",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
+    allow_host: AllowHostOption = None,
     league: LeagueOption = None,
     demo: Annotated[bool, option("--demo", "Open the match of the champion that Echelon comes with.")] = False,
     follow: Annotated[bool, option("--follow", "Switch to each newer match of the run as it appears.")] = False,
@@ -112,12 +121,17 @@ def watch(
         else:
             home = shown.parent if shown and not what else home_of(what)
             fragment = "#league" if shown and not what else fragment_of(what or "latest", follow)
-        is_usual = host == "127.0.0.1" and port is None and home is None and shown is None
+        is_usual = host == "127.0.0.1" and not (port or home or shown or allow_host)
         if is_usual and (found := running_server(None)) is not None:
             show_address(found + fragment, opened, as_json)
             return
         run_server(
-            home, host=host, port=port, league=shown, ready=lambda access: announce(access, fragment, opened, as_json)
+            home,
+            host=host,
+            port=port,
+            allowed_hosts=tuple(allow_host or ()),
+            league=shown,
+            ready=lambda access: announce(access, fragment, opened, as_json),
         )
 
 
@@ -183,7 +197,8 @@ def announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None
     """Print the address of a server that listens, and open a browser if requested."""
     from echelon.server.app import address
 
-    show_address(address(access, fragment), opened, as_json)
+    here = address(access, fragment, here=True)
+    show_address(here, opened, as_json, elsewhere=address(access, fragment))
     if not as_json:
         output.print_line("Ctrl-C stops the server.", style="dim")
 
@@ -199,16 +214,23 @@ def announce_again(access: Access, fragment: str, as_json: bool) -> None:
         output.print_line(f"the play session has crashed, another one was started: {url}")
 
 
-def show_address(url: str, opened: bool, as_json: bool) -> None:
-    """Print the address, over SSH with the tunnel command, and open a browser if requested."""
-    tunnel = tunnel_to(url)
+def show_address(url: str, opened: bool, as_json: bool, *, elsewhere: str = "") -> None:
+    """Print the address, over SSH with the tunnel command, and open a browser if requested.
+
+    ``elsewhere`` is the address for other machines.
+    """
+    tunnel, elsewhere = tunnel_to(url), elsewhere or url
     if as_json:
-        output.show_json({"url": url, "tunnel": tunnel}, indent=None)
+        output.show_json({"url": elsewhere, "tunnel": tunnel}, indent=None)
     else:
         if tunnel:
-            output.print_line(f"first, on your own machine: {tunnel}")
+            output.print_line("first, on your own machine, with the host and port by which you log in:")
+            output.print_line(tunnel)
             output.print_line("then open there:")
         output.print_line(url, style="bold")
+        if elsewhere != url:
+            output.print_line("from other machines:")
+            output.print_line(elsewhere, style="bold")
     if opened:
         webbrowser.open(url)
 
@@ -219,5 +241,10 @@ def tunnel_to(url: str) -> str:
     parts = urlsplit(url)
     if len(connection) < 4 or parts.hostname not in ("127.0.0.1", "localhost", "::1"):
         return ""
-    here = connection[2] if connection[2] else socket.gethostname()
-    return f"ssh -L {parts.port}:127.0.0.1:{parts.port} {quote(getpass.getuser())}@{here}"
+    server, sshd = connection[2:4]
+    if "%" in server or server == "UNKNOWN":  # an address within one link, and that of a connection without one
+        server = socket.gethostname()
+    bound = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = () if sshd in ("22", "65535") else ("-p", sshd)
+    forward = f"{parts.port}:{bound}:{parts.port}"
+    return shlex.join(("ssh", *port, "-L", forward, f"{getpass.getuser()}@{server}"))

@@ -130,11 +130,11 @@ def on_thread(serving: AbstractAsyncContextManager[str]) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def serving(home: Path, port: int = 0, play: RunPaths | None = None) -> AsyncIterator[str]:
+async def serving(home: Path, port: int = 0, play: RunPaths | None = None, **access: Any) -> AsyncIterator[str]:
     """Run a server over ``home`` within the context, on a free port by default; yields its URL."""
     bound = open_socket("127.0.0.1", port)
     port = bound.getsockname()[1]
-    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port), play=play), access_log=None)
+    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port, **access), play=play), access_log=None)
     await runner.setup()
     await web.SockSite(runner, bound).start()
     yield f"http://127.0.0.1:{port}"

@@ -77,6 +77,17 @@ def test_failed_match_opens_on_second_click_after_its_error_is_dismissed(page, a
     assert not problem.is_visible()
 
 
+def test_match_without_its_map_names_the_match_and_waits_for_nothing(page, address):
+    world = re.compile("/api/v1/worlds/")
+    page.route(world, lambda route: route.fulfill(status=422, json={"detail": "the world is missing"}))
+    page.goto(f"{address}/?quality=low#match={MATCH}")
+    page.wait_for_function("() => echelon.state.match !== null")
+    problem = f"Cannot load the map of {state(page, 'match.title')}: The world is missing"
+    page.get_by_role("alert").filter(has_text=problem).wait_for(state="visible")
+    page.get_by_text("Loading match").wait_for(state="hidden")
+    page.wait_for_function("() => echelon.state.tick > 2")
+
+
 def test_list_follows_a_live_match_and_keeps_card_and_focus(page, address, home):
     ends, data, path = golden_ends(), GOLDEN.read_bytes(), home / RUN / "replays" / "listed.ecr"
     count, ident = len(list(path.parent.glob("*.ecr"))), match_id(RUN, "listed.ecr")

@@ -40,9 +40,9 @@ WORLD_BYTES = WORLD_HEAD.size + X * Y * Z
 def test_damaged_world_beside_the_replay_is_rejected(tmp_path, stored):
     path, world = beside(tmp_path)
     world.write_bytes(stored)
-    expected = f"world {world.stem!r} is damaged, expected a zlib stream of {WORLD_BYTES} bytes"
+    expected = f"the world of replay {path.name!r} is damaged, expected a zlib stream of {WORLD_BYTES} bytes"
     with Replay(path) as replay:
-        assert message(replay.load_world) == expected == message(read_world, world, WORLD_BYTES)
+        assert message(replay.load_world) == expected == message(read_world, world, WORLD_BYTES, path.name)
 
 
 @pytest.mark.parametrize("kind", ["missing", "pipe", "folder"])
@@ -54,8 +54,8 @@ def test_world_that_is_no_file_is_missing(tmp_path, kind):
             os.mkfifo(world)
         elif kind == "folder":
             world.mkdir()
-        expected = f"world {world.stem!r} is missing, expected {WORLDS_FOLDER}/{world.name} beside the replay"
-        assert message(replay.load_world) == expected
+        expected = f"the world of replay {path.name!r} is missing, expected in the folder {WORLDS_FOLDER!r} beside it"
+        assert message(replay.load_world).startswith(expected)
 
 
 def test_world_is_not_missing_when_descriptors_are(tmp_path):
@@ -72,14 +72,14 @@ def test_world_is_not_missing_when_descriptors_are(tmp_path):
 
 def test_read_world_reads_no_more_than_the_limit(tmp_path, monkeypatch):
     _, world = beside(tmp_path)
-    payload = read_world(world, WORLD_BYTES)
+    payload = read_world(world, WORLD_BYTES, "x")
     size = world.stat().st_size
     world.write_bytes(world.read_bytes() + bytes(99))
-    assert read_world(world, WORLD_BYTES) == payload, "what follows the stream is ignored"
+    assert read_world(world, WORLD_BYTES, "x") == payload, "what follows the stream is ignored"
     monkeypatch.setattr(reader, "MAX_RAW_BYTES", size)
-    assert read_world(world, WORLD_BYTES) == payload
+    assert read_world(world, WORLD_BYTES, "x") == payload
     monkeypatch.setattr(reader, "MAX_RAW_BYTES", size - 1)
-    assert "is damaged" in message(read_world, world, WORLD_BYTES)
+    assert "is damaged" in message(read_world, world, WORLD_BYTES, "x")
 
 
 def test_world_is_loaded_once(tmp_path):

@@ -17,6 +17,7 @@ from echelon.runs import RunNotFoundError
 from echelon.server import app
 from echelon.server.app import SERVER_FILE
 from echelon.server.catalogue import ReplayCatalogue
+from echelon.server.security import Access
 from echelon_cli.commands import serve
 from echelon_cli.main import run
 from tests.replay.golden import SMALL
@@ -112,6 +113,33 @@ def test_show_address_prints_ssh_tunnel(monkeypatch, capsys):
     assert not serve.browser_here()
     monkeypatch.delenv("SSH_CONNECTION")
     assert serve.tunnel_to("http://127.0.0.1:8401/") == ""
+
+
+@pytest.mark.parametrize(
+    ("connection", "url", "command"),
+    [
+        ("10.0.0.2 5 10.0.0.9 2222", "http://127.0.0.1:1/", "ssh -p 2222 -L 1:127.0.0.1:1 ada@10.0.0.9"),
+        ("fd00::2 5 fd00::9 22", "http://[::1]:1/?token=x#y", "ssh -L '1:[::1]:1' ada@fd00::9"),
+        ("fe80::2%e 5 fe80::9%eth0 22", "http://localhost:1/", "ssh -L 1:localhost:1 ada@mars"),
+        ("UNKNOWN 65535 UNKNOWN 65535", "http://localhost:1/", "ssh -L 1:localhost:1 ada@mars"),
+        ("10.0.0.2 5 10.0.0.9 22", "http://10.0.0.9:1/", ""),
+    ],
+)
+def test_tunnel_names_the_port_of_sshd_and_the_bound_address(monkeypatch, connection, url, command):
+    monkeypatch.setenv("SSH_CONNECTION", connection)
+    monkeypatch.setattr(serve.getpass, "getuser", lambda: "ada")
+    monkeypatch.setattr(serve.socket, "gethostname", lambda: "mars")
+    assert serve.tunnel_to(url) == command
+
+
+def test_server_on_every_interface_prints_an_address_of_this_machine_and_one_for_others(monkeypatch, capsys):
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    access = Access("0.0.0.0", 8400, "secret")
+    serve.announce(access, "#m", False, False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "http://127.0.0.1:8400/?token=secret#m" and lines[2].endswith(":8400/?token=secret#m")
+    host = lines[2].partition("//")[2].partition(":")[0]
+    assert access.host_allowed(host) or host == socket.gethostname()
 
 
 def test_server_processes_load_neither_torch_nor_warp():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import re
 import socket
 
@@ -12,7 +13,7 @@ from yarl import URL
 
 from echelon.server import app
 from echelon.server.app import PortTakenError, address, open_socket
-from echelon.server.security import Access, split_host
+from echelon.server.security import TOKEN_VARIABLE, Access, Problem, split_host
 from tests.server.conftest import serving
 
 
@@ -25,8 +26,54 @@ async def get(client, path="/api/v1/runs", method="GET", **options):
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]", "localhost:1:2"]
 )
 async def test_foreign_host_header_is_rejected(host, client):
-    status, _, body = await get(client, headers={"Host": host})
-    assert status == 421 and "evil" not in body
+    status, headers, body = await get(client, headers={"Host": host})
+    assert status == 421 and headers["Content-Type"].startswith("application/problem+json")
+    assert ("--allow-host" in body) == (host.count(":") < 2 or "[" in host)
+    status, headers, body = await get(client, "/", headers={"Host": host, "Accept": "text/html,*/*;q=0.8"})
+    assert status == 421 and headers["Content-Type"].startswith("text/html") and "<h1>Unknown host name</h1>" in body
+    assert (await get(client, headers={"X-Forwarded-Host": host}))[0] == 421
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:9000", "localhost", "127.0.0.1:1", "127.0.0.2:81", "[::1]:9000", "[::1]", "LOCALHOST:65535"]
+)
+async def test_loopback_is_known_at_every_port(host, client):
+    assert (await get(client, headers={"Host": host, "Origin": f"http://{host}"}))[0] == 200
+    assert (await get(client, headers={"X-Forwarded-Host": f"{host}, x", "Origin": f"https://{host}"}))[0] == 200
+
+
+def test_foreign_markup_in_a_refusal_is_text():
+    page = Problem(421, "<b>", "'<script>").page
+    assert "&lt;b&gt;" in page and "&#x27;&lt;script&gt;" in page and "<script>" not in page
+
+
+CANDIDATES = {
+    "lab.example", "LAB.example:80", "lab.example:443", "lab.example:8443", "x.lab.example", "[fd00::7]:9000",
+    "[fd00::7]",
+}  # fmt: skip
+ALLOWED = {
+    "lab.example": {"lab.example", "LAB.example:80", "lab.example:443", "lab.example:8443"},
+    "lab.example:8443": {"lab.example:8443"},
+    "lab.example:443": {"lab.example:443", "lab.example"},
+    "[fd00::7]": {"[fd00::7]:9000", "[fd00::7]"},
+}
+"""A host of the command line -> those of ``CANDIDATES`` that it allows."""
+
+
+@pytest.mark.parametrize("given", ALLOWED)
+def test_allowed_host_is_known_at_its_port_or_at_every_one(given):
+    access = Access.create("127.0.0.1", 8400, extra_hosts=(given,))
+    assert set(filter(access.host_allowed, CANDIDATES)) == ALLOWED[given]
+    # by default nginx sends its upstream as Host
+    assert {host for host in CANDIDATES if access.origin_allowed(f"https://{host}", ["127.0.0.1:8400"])} == ALLOWED[
+        given
+    ]
+
+
+@pytest.mark.parametrize("given", ["https://lab.example", "lab.example/x", "fd00::7", "", "lab.example:port", "a b"])
+def test_allowed_host_that_is_no_host_is_refused_in_one_line(given):
+    with pytest.raises(ValueError, match=re.escape(f"host {given!r} is no name, expected NAME or NAME:PORT")):
+        Access.create("127.0.0.1", 8400, extra_hosts=(given,))
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "file://", "https://localhost.evil.example"])
@@ -70,7 +117,25 @@ async def test_token_becomes_cookie(home):
     assert [status for status, _, _ in answers] == [401, 401, 303] and after.status == 200
     headers = answers[2][1]
     cookie = headers["Set-Cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and headers["Location"] == "/api/v1/runs"
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Secure" not in cookie and "Path" not in cookie
+    assert headers["Location"] == "./runs"
+
+
+async def test_token_of_a_page_behind_tls_and_a_prefix_stays_below_the_prefix(home):
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "lab.example"}
+    async with serving(home, token="secret", extra_hosts=("lab.example",)) as client:
+        status, headers, _ = await get(client, "/?token=secret&quality=low", headers=forwarded)
+    assert status == 303 and headers["Location"] == "./?quality=low" and "Secure" in headers["Set-Cookie"]
+
+
+def test_token_of_the_environment_is_required_everywhere(monkeypatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, "personal_token-of-mine")
+    assert {Access.create(host, 8400).token for host in ("127.0.0.1", "0.0.0.0")} == {"personal_token-of-mine"}
+    for unsuitable in ("short", "sixteen letters & more", "x" * 129):
+        monkeypatch.setenv(TOKEN_VARIABLE, unsuitable)
+        with pytest.raises(ValueError, match=f"{TOKEN_VARIABLE} is unsuitable") as error:
+            Access.create("127.0.0.1", 8400)
+        assert unsuitable not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +146,7 @@ async def test_token_redirect_stays_on_this_server(home, path):
         url = URL(f"http://127.0.0.1:{client.port}{path}?token=secret&a=b", encoded=True)
         reply = await client.session.get(url, allow_redirects=False)
     location = reply.headers["Location"]
-    assert reply.status == 303 and location[0] == "/" and location[1] not in "/\\" and location.endswith("?a=b")
+    assert reply.status == 303 and location[:2] == "./" and "/" not in location[2:] and location.endswith("?a=b")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -90,10 +155,10 @@ def test_names_are_checked_on_every_interface(host, monkeypatch):
     monkeypatch.setattr(socket, "getfqdn", lambda: "mars.lan")
     access = Access.create(host, 8400, extra_hosts=("proxy.example",))
     assert all(map(access.host_allowed, (
-        "mars", "Mars.LAN:8400", "mars.local", "192.168.1.5:8400", "[fe80::1]:8400", "localhost", "proxy.example",
+        "mars", "Mars.LAN:8400", "mars.local", "192.168.1.5:80", "[fe80::1]:8400", "localhost", "proxy.example",
     )))  # fmt: skip
     assert not any(map(access.host_allowed, (
-        "evil.example", "evil.example:8400", "192.168.1.5:80", "mars.evil.example", "1.2.3", "", "1.2.3.4.example",
+        "evil.example", "evil.example:8400", "mars.evil.example", "1.2.3", "", "1.2.3.4.example",
     )))  # fmt: skip
 
 
@@ -157,15 +222,17 @@ ORIGINS = {
     ("http://[::1]:8400", "[::1]:8400"): True,
     ("http://localhost", "localhost:8400"): False,
     ("http://localhost:81", "localhost:8400"): False,
-    ("https://localhost:8400", "localhost:8400"): False,
+    ("https://localhost:8400", "localhost:8400"): True,
+    ("ftp://localhost:8400", "localhost:8400"): False,
     ("http://127.0.0.1:8400", "localhost:8400"): False,
     ("http://10.0.0.7", "10.0.0.7:8400"): False,
     ("http://evil@localhost:8400", "localhost:8400"): False,
     ("null", "localhost:8400"): False,
     ("https://proxy.example", "proxy.example"): True,
     ("http://proxy.example", "proxy.example"): True,
-    ("https://proxy.example:81", "proxy.example"): False,
-    ("https://proxy.example", "localhost:8400"): False,
+    ("https://proxy.example:81", "proxy.example"): True,
+    ("https://proxy.example", "localhost:8400"): True,
+    ("https://x.proxy.example", "localhost:8400"): False,
 }
 
 
@@ -173,12 +240,21 @@ ORIGINS = {
 def test_origin_is_compared_with_the_host_of_the_request(case, allowed):
     origin, host = case
     access = Access("0.0.0.0", 8400, "x", extra_hosts=("proxy.example",))
-    assert access.host_allowed(host) and access.origin_allowed(origin, "http", host) == allowed
+    assert access.host_allowed(host) and access.origin_allowed(origin, [host]) == allowed
 
 
 async def test_origins_on_standard_ports_of_this_machine_are_foreign(client):
     assert (await get(client, headers={"Origin": "http://localhost"}))[0] == 403
     assert (await get(client, headers={"Origin": f"http://127.0.0.1:{client.port}"}))[0] == 200
+
+
+async def test_page_of_an_unknown_proxy_is_loaded_and_told_why_it_gets_no_notices(client):
+    proxied = {"Origin": "https://lab.example"}
+    assert (await get(client, "/icon.svg", headers=proxied))[0] in (200, 404)
+    status, _, body = await get(client, "/api/v1/healthz?origin=https://lab.example")
+    assert status == 200 and "--allow-host 'lab.example'" in json.loads(body)["refusal"]
+    own = f"http://127.0.0.1:{client.port}"
+    assert json.loads((await get(client, f"/api/v1/healthz?origin={own}"))[2])["refusal"] == ""
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,12 @@ export class Api {
     return `${this.base.replace(/^http/, "ws")}/play`;
   }
 
-  isAlive(): Promise<boolean> {
-    return this.json("healthz").then(
-      () => true,
-      (error) => error instanceof ApiError && error.status > 0,
+  /** Return whether the server responds, and why it refuses WebSockets of this page, "" if it does not. */
+  health(): Promise<{ alive: boolean; refusal: string }> {
+    const query = new URLSearchParams({ origin: location.origin });
+    return this.json<{ refusal?: string }>(`healthz?${query}`).then(
+      ({ refusal = "" }) => ({ alive: true, refusal }),
+      (error) => ({ alive: error instanceof ApiError && error.status > 0, refusal: "" }),
     );
   }
 

@@ -110,7 +110,7 @@ export class Screen {
 
   /** Whether a complete picture has been drawn and the moment's chunk has arrived. */
   get ready(): boolean {
-    return this.contentComplete || (this.hasShown && this.shown?.chunk !== null);
+    return this.contentComplete || ((this.hasShown || this.shown?.mapless === true) && this.shown?.chunk !== null);
   }
 
   draw(state: ViewerState, elapsed: number): void {
@@ -121,7 +121,8 @@ export class Screen {
     if (!this.hasShown) view.rig.jump(); // the first picture is not on the way to another
     const moved = view.move(state, elapsed, this.reducedMotion.matches);
     // the first picture waits until it is complete, unless a problem prevents that
-    if (!this.hasShown && !this.contentComplete && state.problem === "") return view.prepare(state);
+    const waits = !this.hasShown && !this.contentComplete && !state.match?.mapless;
+    if (waits && state.problem === "") return view.prepare(state);
     const content = view.signature(state);
     const inputs = [...content, ...this.size, ...Object.values(state.insets), state.covered, governor.step];
     const directed = state.camera.mode === "director" ? state.match : null;

@@ -59,6 +59,7 @@ export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch,
     axis: null,
     awaitsAxis: false,
     scenery: null,
+    mapless: false,
     title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
     chunk: null,
     chunkNumber: 0,
@@ -259,14 +260,18 @@ export class Session {
   }
 
   private async loadWorld(source: ReplaySource): Promise<void> {
+    const opened = () => (this.state.match?.source === source ? this.state.match : null);
     try {
       const scenery = await source.scenery();
-      const { match } = this.state;
-      if (match?.source !== source) return;
-      match.scenery = scenery;
+      const match = opened();
+      if (!match) return;
+      Object.assign(match, { scenery, mapless: false });
       if (this.state.problem.startsWith(NO_MAP)) this.state.problem = "";
     } catch (error) {
-      if (this.state.match?.source === source) this.state.problem = `${NO_MAP}: ${errorText(error)}`;
+      const match = opened();
+      if (!match) return;
+      match.mapless = true;
+      this.state.problem = `${NO_MAP} of ${match.title}: ${errorText(error)}`;
     }
   }
 
@@ -334,13 +339,15 @@ export class Session {
 
   /** Find out whether the server responds while the channel is closed. */
   private async probe(): Promise<void> {
-    const alive = await this.api.isAlive();
-    if (!this.state.connected) this.setLost(!alive);
+    const { alive, refusal } = await this.api.health();
+    if (this.state.connected) return;
+    this.setLost(!alive);
+    if (refusal !== "") this.state.problem = refusal;
   }
 
   /** Find out whether a request failed because the server is lost, or alone. */
   private async findOutWhetherLost(): Promise<void> {
-    this.setLost(!(await this.api.isAlive()));
+    this.setLost(!(await this.api.health()).alive);
   }
 
   private setLost(lost: boolean): void {

@@ -46,6 +46,7 @@ export interface MatchState extends MatchCursor {
   axis: number | null; // direction from blue's to red's mechs at the start [rad], null until loaded
   awaitsAxis: boolean; // whether the chunk that tells it is being read, far from the cursor
   scenery: Scenery | null; // appearance of the world, null until loaded
+  mapless: boolean; // whether the world cannot be loaded, so that no picture waits for it
   kills: KillFacts; // what mechs were destroyed with, as far as read
   scan: MatchScan; // background scan of the whole match
   win: WinCurve; // win probability over the match, as far as recorded

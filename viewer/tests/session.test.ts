@@ -37,7 +37,7 @@ function served(count: number) {
     index: async () => emptyIndex([{ tick0: 0, tick1: 40 }]),
     worldUrl: () => "world",
     chunkUrl: () => "chunk",
-    isAlive: async () => true,
+    health: async () => ({ alive: true, refusal: "" }),
     league: async () => ({ standings: [], unfinished: [] }),
   } as unknown as Api;
   const state = defaults();

@@ -123,11 +123,13 @@ class AddressBar(CellView):
         grid = Grid(width, height)
         if self.address.url:
             hint = "opened in a browser" if self.address.opened else "y copies the address"
-            rows = [(self.address.url, "bold"), (hint, "dim")]
+            rows = [("", self.address.url, "bold"), ("", hint, "dim")]
             if self.address.tunnel:
-                rows = [(f"on your own machine: {self.address.tunnel}", "dim"), (f"then: {self.address.url}", "bold")]
-            for y, (text, role) in enumerate(rows):
-                grid.put(1, y, truncate(text, width - 2, self.theme.symbols.ellipsis), role)
+                rows = [("on your own machine: ", self.address.tunnel, "bold"), ("then: ", self.address.url, "bold")]
+            for y, (label, text, role) in enumerate(rows):
+                # a command without its end is of no use: the label goes first
+                x = grid.put(1, y, label, "dim") if len(label) + len(text) <= width - 2 else 1
+                grid.put(x, y, truncate(text, width - x, self.theme.symbols.ellipsis), role)
         return grid
 
 
