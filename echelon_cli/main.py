@@ -146,6 +146,8 @@ def _code_of(failure: Exception) -> int:
 def main() -> None:
     """Run the command line of this process and exit with its code."""
     open_standard_streams()
+    # the matrices of a command are small: threads wait for one another, up to a hundred times as long beside other work
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # characters that the terminal cannot encode must not end a command

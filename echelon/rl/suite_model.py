@@ -239,7 +239,7 @@ def _hostile(obs: SuiteObservation) -> Tensor:
     if isinstance(contacts, EntityRows):
         sets = obs.contact_mask.numel() // obs.contact_mask.shape[-1]
         return contacts.by_slot(contacts.features[:, HOSTILE : HOSTILE + 1], sets, TARGET_DIM) > 0
-    return contacts[..., :TARGET_DIM, HOSTILE] * (1.0 - obs.contact_mask[..., :TARGET_DIM]) > 0
+    return (contacts[..., :TARGET_DIM, HOSTILE] > 0) & (obs.contact_mask[..., :TARGET_DIM] < 1.0)
 
 
 def _flatten_leading_axes(obs: SuiteObservation, axes: int) -> SuiteObservation:

@@ -14,7 +14,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,13 +24,19 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import EXPORTED, sharing_weights
 from echelon.rl.weights import LoadedPolicy
+from echelon.training.batched_env import BatchedEnv
+from echelon.training.evaluation import DEFAULT_LEVEL, FULL_WEAPON_PROB, ScriptedPolicy, make_eval_env, play_episodes
+from echelon.training.policy_agent import env_config_of
 
 INPUTS = ("obs", "h", "c", "done")
 OUTPUTS = ("action", "next_h", "next_c")
 BATCH = "batch"
 META = "echelon.json"
 TRACED_ROWS = 3
-CHECKED_STEPS, CHECKED_ROWS = 6, 5
+CHECKED_STEPS, CHECKED_ROWS, STRIDE, CHECKED_SEED = 16, 10, 8, 0
+"""Steps and rows of the comparison, steps of the recorded match from one to the next, and its seed."""
+NUDGE = 1e-6
+"""Relative change of an observation that switches no action but those on an edge."""
 TOLERANCE = 1e-4
 """Largest accepted difference of an action or state over the checked steps."""
 OPSET = 18
@@ -62,7 +68,7 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
     step = PolicyStep(sharing_weights(loaded.policy.cpu().float().eval(), EXPORTED))
     with torch.no_grad():
         data = write(step, description(loaded))
-        difference = largest_difference(step, read(data), loaded.policy)
+        difference = largest_difference(step, read(data), checked_rows(loaded), loaded.policy.lstm_hidden_dim)
     if not difference <= TOLERANCE:
         raise ValueError(f"{kind} export differs from its policy by {difference:.2g}, expected at most {TOLERANCE:g}")
     # torch's own writer ends the process where the disk is full
@@ -78,18 +84,50 @@ def description(loaded: LoadedPolicy) -> dict[str, Any]:
     return {**sizes, **{name: loaded.meta[name] for name in names if name in loaded.meta}}
 
 
+class _Recorder(ScriptedPolicy):
+    """A scripted pilot that keeps what it observes."""
+
+    def __init__(self, env: BatchedEnv, level: str | None) -> None:
+        super().__init__(env, level)
+        self.rows: list[Tensor] = []
+
+    def act(self, obs: Tensor, state: None, done: Any, noise: Any) -> tuple[Tensor, None]:
+        self.rows.append(obs.clone())
+        return super().act(obs, state, done, noise)
+
+
+def checked_rows(loaded: LoadedPolicy) -> Tensor:
+    """Return observations ``[T, B, D]``: those of a match in the environment of the policy, as they are and with noise.
+
+    The noise moves every column. Without an environment in the metadata only noise is returned.
+    """
+    rows = torch.zeros(CHECKED_STEPS, CHECKED_ROWS, loaded.policy.obs_dim)
+    if "env_cfg" in loaded.meta:
+        batch = make_eval_env(env_config_of(loaded.meta), [CHECKED_SEED], weapon_prob=FULL_WEAPON_PROB)
+        recorder = _Recorder(batch, DEFAULT_LEVEL)
+        play_episodes(cast(FlatPolicy, recorder), batch, CHECKED_STEPS * STRIDE)
+        batch.close()
+        rows = torch.stack(recorder.rows[::STRIDE])
+        rows = rows[:, :: -(-rows.shape[1] // CHECKED_ROWS)]
+    noise = torch.randn(rows.shape, generator=torch.Generator().manual_seed(0))
+    return torch.cat([rows, rows + noise], 1)
+
+
 @torch.no_grad()
-def largest_difference(first: Step, second: Step, policy: FlatPolicy) -> float:
-    """Return the largest difference of two steps on the same random observations, episode starts included."""
-    generator = torch.Generator().manual_seed(0)
-    h, c = torch.zeros(2, 1, CHECKED_ROWS, policy.lstm_hidden_dim)
+def largest_difference(first: Step, second: Step, rows: Tensor, width: int) -> float:
+    """Return the largest difference of two steps on ``rows [T, B, D]``, episode starts included; ``width`` of a state.
+
+    Actions that the smallest change of their observation switches are not compared.
+    """
+    h, c = torch.zeros(2, 1, rows.shape[1], width)
     other_h, other_c, worst = h, c, 0.0
-    for step in range(CHECKED_STEPS):
-        obs = torch.rand(CHECKED_ROWS, policy.obs_dim, generator=generator).round(decimals=1)
-        done = torch.zeros(CHECKED_ROWS)
-        done[step % CHECKED_ROWS] = float(step > 1)
+    for step, obs in enumerate(rows):
+        done = torch.zeros(len(obs))
+        done[step % len(obs)] = float(step > 1)
+        nudged = first(obs * (1.0 + NUDGE), h, c, done)[0]
         action, h, c = first(obs, h, c, done)
         again, other_h, other_c = second(obs, other_h, other_c, done)
+        again = torch.where((action - nudged).abs() <= TOLERANCE, again, action)
         pairs = ((action, again), (h, other_h), (c, other_c))
         worst = max([worst, *(float((a - b).abs().max()) for a, b in pairs)])
     return worst

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,16 @@ from tests.cli.conftest import parsed
 
 def test_version_option_prints_version(echelon):
     assert echelon("--version")[:2] == (0, f"{__version__}\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads of a process")
+def test_command_solves_small_systems_on_one_thread(repository):
+    """Two threads took a hundred times as long as one beside other work."""
+    solve = "def run(words):\n import os, numpy as np\n np.linalg.solve(np.eye(300), np.ones(300))\n"
+    solve += " return len(os.listdir('/proc/self/task'))\n"
+    argv = [sys.executable, "-c", f"from echelon_cli import main\n{solve}main.run = run\nmain.main()"]
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    assert subprocess.run(argv, cwd=repository, env=environment).returncode == 1
 
 
 def test_list_without_runs_suggests_train(echelon):

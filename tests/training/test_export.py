@@ -8,11 +8,15 @@ import os
 import pytest
 import torch
 
+from echelon import load_policy
 from echelon.config import ModelConfig
+from echelon.env import layout
 from echelon.rl.build import build_model
+from echelon.rl.regime import EXPORTED, sharing_weights
 from echelon.rl.weights import LoadedPolicy
 from echelon.training import export
-from echelon.training.export import export_policy, largest_difference
+from echelon.training.export import checked_rows, export_policy, largest_difference
+from echelon.training.policy_agent import env_config_of
 
 MODELS = [
     ("suite", "gaussian"),
@@ -64,17 +68,46 @@ def test_onnx_export_matches_policy(tmp_path, kind, head):
 
 def test_largest_difference_detects_another_policy():
     first, second = loaded(), loaded(seed=1)
-    steps = [export.PolicyStep(x.policy) for x in (first, second)]
-    assert largest_difference(steps[0], steps[0], first.policy) == 0.0
-    assert largest_difference(steps[0], steps[1], first.policy) > 0.01
+    steps, rows = [export.PolicyStep(x.policy) for x in (first, second)], checked_rows(first)
+    assert largest_difference(steps[0], steps[0], rows, 128) == 0.0
+    assert largest_difference(steps[0], steps[1], rows, 128) > 0.01
 
 
 def test_largest_difference_detects_missing_state_reset(tmp_path):
     source = loaded()
     step = export.PolicyStep(source.policy)
-    assert (
-        largest_difference(step, lambda obs, h, c, done: step(obs, h, c, torch.zeros_like(done)), source.policy) > 0.01
-    )
+
+    def without_resets(obs, h, c, done):
+        return step(obs, h, c, torch.zeros_like(done))
+
+    assert largest_difference(step, without_resets, checked_rows(source), 128) > 0.01
+
+
+def test_export_is_compared_on_a_recorded_match_in_which_every_column_moves():
+    champion = load_policy("champion")
+    rows = checked_rows(champion)
+    recorded, moved = rows.chunk(2, 1)
+    low, high = layout.bounds(env_config_of(champion.meta))
+    assert (recorded >= torch.from_numpy(low)).all() and (recorded <= torch.from_numpy(high)).all()
+    assert (recorded[..., layout.flat_offsets()["contact_mask"][0]] < 1).any(), "mechs are seen"
+    assert (moved.flatten(0, 1).std(0) > 0).all() and (recorded.flatten(0, 1).std(0) > 0).sum() > 200
+    step = export.PolicyStep(champion.policy)
+    for column in range(9, 15):
+
+        def other(*inputs):
+            action, h, c = step(*inputs)
+            action[:, column] += 0.01  # noqa: B023 - called before the next column
+            return action, h, c
+
+        assert largest_difference(step, other, rows, champion.policy.lstm_hidden_dim) > 0.005, column
+
+
+@pytest.mark.parametrize("head", ["gaussian", "hybrid"])
+def test_exported_regime_chooses_the_targets_of_the_policy_on_any_mask(head):
+    source = loaded("suite", head)
+    rows, step = checked_rows(source), export.PolicyStep(source.policy)
+    exported = export.PolicyStep(sharing_weights(source.policy, EXPORTED))
+    assert largest_difference(step, exported, rows, 128) < 1e-5
 
 
 def test_failed_export_leaves_no_file(tmp_path, monkeypatch):
