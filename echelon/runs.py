@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import random
+import re
 import shlex
 import time
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ ID_DIGITS = 16
 
 HOME_VARIABLE = "ECHELON_HOME"
 DEFAULT_HOME = "runs"
+
+LEAGUE_NAME, UPDATE_NAME = re.compile(r"([\w-]+) u(\d+)"), re.compile(r"update \d+")
 
 ADJECTIVES = (
     "amber brave calm dusky eager fierce gentle hidden iron jolly keen lunar misty noble opal proud quiet "
@@ -189,6 +192,25 @@ def new_run_id(preset: str, *, now: float | None = None, rng: random.Random | No
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     name = "".join(c if c.isalnum() else "_" for c in preset) or "run"
     return f"{stamp}-{name}-{rng.choice(ADJECTIVES)}-{rng.choice(NOUNS)}"
+
+
+def short_run_id(run_id: str) -> str:
+    """Return the last two words of a run's id, which commands accept in its place."""
+    words = run_id.split("-")
+    return "-".join(words[-2:]) if len(words) >= 4 and words[0].isdigit() else run_id
+
+
+def policy_name(name: str, run: str = "") -> str:
+    """Return a policy as every list, table and page names it: "update 345 of stormy-marten".
+
+    Leagues store it as "stormy-marten u345", recordings of a run as "update 345", others as the run's id
+    (``policyName`` of viewer/src/text.ts).
+    """
+    if found := LEAGUE_NAME.fullmatch(name):
+        return f"update {found[2]} of {short_run_id(found[1])}"
+    if run and UPDATE_NAME.fullmatch(name):
+        return f"{name} of {short_run_id(run)}"
+    return short_run_id(name)
 
 
 def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPaths:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from echelon.runs import command
+from echelon.replay.match_text import ending_text
+from echelon.runs import command, policy_name, short_run_id
 from echelon_cli import output
 from echelon_cli.output import Column, measured, percent
-from echelon_cli.tui.format import short_run_id
 
 BAR_WIDTH = 32
 """Width of a drawn interval [columns]."""
@@ -38,9 +38,8 @@ def show_standings(found: dict[str, Any]) -> None:
         "± is the 95 % interval; the scripted level medium is fixed at 1500 once it has played", style="dim"
     )
     for row in found["unfinished"]:
-        output.print_line(
-            f"round {row['round']} of {row['job']}: {row['played']} of {row['matches']} matches, not rated yet"
-        )
+        played = f"{row['played']} of {row['matches']} matches"
+        output.print_line(f"round {row['round']} of {policy_name(row['job'])}: {played}, not rated yet")
 
 
 def run_of(row: Mapping[str, Any]) -> str:
@@ -48,7 +47,7 @@ def run_of(row: Mapping[str, Any]) -> str:
     run, update = row["meta"].get("run"), row["meta"].get("update")
     if not isinstance(run, str) or not run:
         return "-"
-    return f"{short_run_id(run)} u{update}" if isinstance(update, int) else short_run_id(run)
+    return policy_name(f"update {update}", run) if isinstance(update, int) else short_run_id(run)
 
 
 def _bar(row: dict[str, Any], low: float, high: float) -> str:
@@ -144,7 +143,7 @@ MATCHES = (
     Column("blue", lambda row: row["blue_name"]),
     Column("red", lambda row: row["red_name"]),
     Column("winner", lambda row: row["winner"] or "-", whole=True),
-    Column("reason", lambda row: row["note"] or row["reason"], rank=3),
+    Column("ending", lambda row: row["note"] or ending_text(row["reason"]), rank=3),
     Column("score", lambda row: _two(row, "score", 1), whole=True, rank=1),
     Column("hp", lambda row: _two(row, "hp", 0), whole=True, rank=6),
     Column("seconds", lambda row: f"{row['seconds'] or 0:.0f}", right=True, rank=2),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from echelon.replay.match_text import ending_text
 from echelon.statistics import Estimate
 from echelon.telemetry.evaluations import EvaluationRow
 from echelon_cli import output
@@ -28,7 +29,7 @@ def show_single(result: Result) -> None:
         ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
         ("against", _against(result)),
         ("task", _task(result)),
-        ("endings", ", ".join(f"{reason} {count}" for reason, count in result["reasons"].items())),
+        ("endings", ", ".join(f"{ending_text(reason)} {count}" for reason, count in result["reasons"].items())),
         ("hp margin", output.measured(result["mean_hp_margin"])),
         ("return", _named_values(result["returns_by_role"])),
         ("reward", _named_values(result["reward_terms"])),

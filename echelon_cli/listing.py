@@ -15,7 +15,7 @@ from echelon import machine
 from echelon.files import error_text
 from echelon.jobs.labels import read_labels
 from echelon.jobs.status import ALIVE, JobStatus, job_status
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunPaths, policy_name, read_json
 from echelon.telemetry.evaluations import ladder_score, read_evaluations
 from echelon.telemetry.events import EventAlert
 from echelon.telemetry.latest import SEARCHED_LISTED, read_latest
@@ -207,8 +207,8 @@ def _progress(paths: RunPaths, seen: RunSnapshot) -> float:
 
 
 def opponent_name(name: str) -> str:
-    """Return an opponent as tables name it: a scripted level without its prefix."""
-    return NAMES.get(name, name.removeprefix(SCRIPTED).replace(":", " "))
+    """Return an opponent as tables name it: a scripted level without its prefix, a policy by its one name."""
+    return NAMES.get(name) or " ".join(policy_name(part) for part in name.removeprefix(SCRIPTED).split(":"))
 
 
 def opponent_of(config: dict[str, Any]) -> str:

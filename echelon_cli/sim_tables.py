@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from echelon.replay.match_text import ending_text
 from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.output import Column
 
-REASONS = {"zone_control": "zone held", "elimination": "elimination", "time_up": "time up"}
 COMBAT_COLUMNS = (
     ("kills", "kills", output.count),
     ("deaths", "deaths", output.count),
@@ -83,7 +83,9 @@ def _show_ends(found: dict[str, Any]) -> None:
     first, second = (row["name"] for row in found["pilots"])
     output.print_line()
     columns = ("ended by", "matches", f"{first} won", f"{second} won", "drawn")
-    rows = [(REASONS[row["reason"]], row["matches"], row["first"], row["second"], row["draw"]) for row in found["ends"]]
+    rows = [
+        (ending_text(row["reason"]), row["matches"], row["first"], row["second"], row["draw"]) for row in found["ends"]
+    ]
     output.show_table(columns, rows, right=columns[1:])
     length = found["seconds"]
     output.print_line(

@@ -18,6 +18,7 @@ from annotated_types import Ge, Interval
 
 from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
 from echelon.files import reason_of, write_output
+from echelon.runs import policy_name
 from echelon.state_files import parse_json, read_bounded
 from echelon.validation import validated
 
@@ -134,9 +135,9 @@ class LeagueEntry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The displayed name, and behind it the label of an entry that has become a commander."""
-        known = self.commander_name, self.meta.get("label")
-        return tuple(str(name) for name in known if name) or (self.entry_id,)
+        """The stored name, behind it the label of an entry that has become a commander, and both as displayed."""
+        known = [str(name) for name in (self.commander_name, self.meta.get("label")) if name] or [self.entry_id]
+        return tuple(dict.fromkeys((*known, *map(policy_name, known))))
 
     def __post_init__(self) -> None:
         check_kind(self.kind)

@@ -16,7 +16,7 @@ from echelon import champion
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
 from echelon.arena.league import KINDS, check_kind, entries_called
 from echelon.arena.store import Store, StoreError, league_path
-from echelon.runs import RunNotFoundError, find_run
+from echelon.runs import RunNotFoundError, find_run, policy_name
 from echelon.statistics import Z_95, wilson_interval
 
 ANCHOR = "heuristic:medium"
@@ -35,7 +35,7 @@ def rating_shift(store: Store) -> float:
 
 def entry_names(store: Store) -> dict[str, str]:
     return {
-        row["id"]: row["commander_name"] or str(store.entry_meta(row["meta"]).get("label") or row["id"])
+        row["id"]: policy_name(row["commander_name"] or str(store.entry_meta(row["meta"]).get("label") or row["id"]))
         for row in store.read("SELECT id, commander_name, meta FROM entries")
     }
 
@@ -53,7 +53,7 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
         rows.append(
             {
                 "id": row["id"],
-                "name": row["commander_name"] or str(meta.get("label") or row["id"]),
+                "name": policy_name(row["commander_name"] or str(meta.get("label") or row["id"])),
                 "kind": row["kind"],
                 "rating": row["rating"] + shift,
                 "rd": row["rd"],

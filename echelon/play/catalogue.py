@@ -16,15 +16,15 @@ import torch
 from echelon import champion
 from echelon.agents.heuristic import SKILLS
 from echelon.arena.contest import Pilot
+from echelon.arena.league import LeagueEntry
 from echelon.arena.named_pilots import RecordedPilot, level_pilot, policy_pilot, still_pilot
-from echelon.arena.standings import entry_names
 from echelon.arena.store import Store, StoreError, league_path
 from echelon.files import reason_of
 from echelon.play_protocol import Source
 from echelon.replay.match_text import LEVEL_PREFIX, STILL
 from echelon.replay.schema import SUFFIX
 from echelon.rl.weights import LoadedPolicy
-from echelon.runs import RunNotFoundError, RunPaths, list_runs, read_json, runs_home
+from echelon.runs import RunNotFoundError, RunPaths, list_runs, policy_name, read_json, runs_home
 
 MAX_LISTED = 200
 """Most runs and most league entries that are offered; others can be named too."""
@@ -47,19 +47,21 @@ class Catalogue:
 
     def policies(self) -> list[str]:
         runs = [run.id for run in list_runs(self.home) if _has_checkpoint(run)]
-        return [champion.NAME, *runs[:MAX_LISTED], *sorted(self._entries())[:MAX_LISTED]]
+        entries = sorted({policy_name(entry.name) for entry in self._entries() if entry.ckpt_path})
+        return [champion.NAME, *runs[:MAX_LISTED], *entries[:MAX_LISTED]]
 
     def newest_run(self) -> str:
         return next((run.id for run in list_runs(self.home) if _has_checkpoint(run)), "")
 
-    def _entries(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+    def _entries(self) -> list[LeagueEntry]:
         with contextlib.suppress(StoreError), Store(league_path(self.home), read_only=True) as store:
-            names, league = entry_names(store), store.league()
-            for ident, entry in league.entries.items():
-                if entry.ckpt_path:
-                    found |= {names.get(ident, ident): Path(entry.ckpt_path), ident: Path(entry.ckpt_path)}
-        return found
+            return list(store.league().entries.values())
+        return []
+
+    def _entry_path(self, name: str) -> Path | None:
+        """Return the policy of the league entry with this id, or a name that it is listed or was recorded by."""
+        found = [e.ckpt_path for e in self._entries() if e.ckpt_path and name in (e.entry_id, *e.names)]
+        return Path(found[-1]) if found else None
 
     def named(self, name: str) -> tuple[Pilot, LoadedPolicy | None]:
         """Return the pilot of a name, and its policy; ``ValueError`` for a name that is none."""
@@ -75,7 +77,7 @@ class Catalogue:
         if name == champion.NAME:
             return champion.FOLDER
         run = next((run for run in list_runs(self.home) if run.id == name), None)
-        path = run.root if run is not None else self._entries().get(name)
+        path = run.root if run is not None else self._entry_path(name)
         levels = ", ".join((*SKILLS, STILL))
         if path is None and self._find is not None:
             try:
@@ -108,7 +110,7 @@ class Catalogue:
         run = next((run for run in list_runs(self.home) if run.id == header.get("run")), None)
         step = [] if run is None else [run.checkpoints / f"step-{header.get('global_step')}"]
         names = [name for name in (flown.checkpoint, flown.name) if name]
-        entries = [path for name in names if (path := self._entries().get(name)) is not None]
+        entries = [path for name in names if (path := self._entry_path(name)) is not None]
         return [*step, *entries, *(path for path in (self._known_path(name) for name in names) if path)]
 
     def load(self, label: str, path: Path) -> tuple[Pilot, LoadedPolicy]:

@@ -1,9 +1,11 @@
-"""A match in words: names of teams and pilots, results, captions of moments (viewer/src/text.ts, score_text.ts)."""
+"""A match in words: names of teams and pilots, endings, captions of moments (viewer/src/text.ts, score_text.ts)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from echelon.runs import policy_name
 
 TEAMS = ("Blue", "Red")
 MAX_NAME = 16
@@ -43,13 +45,13 @@ def points(score: float) -> str:
 
 def percent(p: float) -> str:
     """Return a probability in whole percent; 0 and 100 only if it is certain."""
-    shown = round(100 * p)
+    shown = int(100 * p + 0.5)
     return f"{shown if p in (0.0, 1.0) else min(99, max(1, shown))} %"
 
 
-def change(team: int, before: float, after: float) -> str:
-    first, last = (before, after) if team == 0 else (1 - before, 1 - after)
-    return f"{TEAMS[team].lower()} {percent(first)} → {percent(last)}"
+def caption(seconds: float, text: str, before: float, after: float) -> str:
+    """Return the caption of a moment with its time and its change of the win probability, which is always blue's."""
+    return f"{clock(seconds)} {text}: blue {percent(before)} → {percent(after)}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -96,11 +98,11 @@ def hold_text(team: int, sole: str, alive: Sequence[int], seconds: float) -> str
     return f"{subject} the zone against {alive[1 - team]} for {seconds:.0f} s"
 
 
-def comeback_text(team: int, p: float, alive: Sequence[int], score: Sequence[float]) -> str:
-    """Return the lowest point of the winner as a clause; ``p`` is its win probability there."""
+def comeback_text(team: int, alive: Sequence[int], score: Sequence[float]) -> str:
+    """Return the lowest point of the winner as a clause."""
     mechs = f"{alive[team]} against {alive[1 - team]} mechs"
     scores = f"{points(score[team])} to {points(score[1 - team])} zone points"
-    return f"{TEAMS[team]} comes back from {percent(p)}: {mechs}, {scores}"
+    return f"{TEAMS[team]} comes back from {mechs}, {scores}"
 
 
 def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[float], seconds: float) -> str:
@@ -116,7 +118,7 @@ def swing_text(group: str, team: int, lost: Sequence[float], scored: Sequence[fl
     return {
         "hit points": f"{loses} loses {lost[1 - team]:.0f} hit points to {gains.lower()}'s {lost[team]:.0f} {within}",
         "zone points": f"{gains} scores {points(scored[team])} zone points to {points(scored[1 - team])} {within}",
-        "zone control": f"{gains} gains control of the zone",
+        "zone control": f"{gains} has more mechs in the zone",
         "distance to the zone": f"{gains} gets closer to the zone",
         "knocked down": f"{loses} has more mechs down or shut down",
         "leg damage": f"{loses} takes leg damage",
@@ -163,13 +165,22 @@ HUMAN = "human"
 """Name of the pilot of a seat in a recording's teams."""
 JOINT = " and "
 MAX_TEAM_NAME = 48
-ENDINGS = {"zone_control": " by holding the zone", "elimination": " by elimination", "time_up": " at the time limit"}
+
+
+def ending_text(reason: str | None) -> str:
+    """Return how a match ended, as every list, table and page names it (``endingText`` of viewer/src/text.ts)."""
+    return "zone held" if reason == "zone_control" else (reason or "").replace("_", " ")
+
+
+def shown_pilots(name: str, run: str) -> str:
+    """Return the name of a team of a recording with its policies as they are named everywhere."""
+    return JOINT.join(policy_name(pilot, run) for pilot in name.split(JOINT))
 
 
 def team_name(header: Mapping[str, Any], team: int) -> str:
     """Return the name of a team, "bot: medium" for a scripted level, else its colour; printable characters only."""
     entry = header["teams"][team]
-    level, name = entry["level"], entry["name"] or TEAMS[team]
+    level, name = entry["level"], shown_pilots(entry["name"], header.get("run", "")) or TEAMS[team]
     if level:
         pilots = name.split(JOINT)
         bot = f"bot: {level.removeprefix(LEVEL_PREFIX)}"
@@ -177,15 +188,5 @@ def team_name(header: Mapping[str, Any], team: int) -> str:
     return "".join(char if char.isprintable() else "?" for char in name[:MAX_TEAM_NAME])
 
 
-def result_text(header: Mapping[str, Any], outcome: Mapping[str, Any]) -> tuple[str, str]:
-    winner, ending = int(outcome.get("winner", -1)), ENDINGS.get(str(outcome.get("reason", "")), "")
-    headline = {0: f"{TEAMS[0]} wins{ending}", 1: f"{TEAMS[1]} wins{ending}", 2: f"Draw{ending}"}.get(
-        winner, "Undecided"
-    )
-    at = clock(float(outcome.get("ticks", 0)) / float(header["tick_hz"]))
-    details = []
-    if score := outcome.get("score"):
-        details.append(f"zone {points(score[0])} to {points(score[1])}")
-    if alive := outcome.get("alive"):
-        details.append(f"{alive[0]:.0f} to {alive[1]:.0f} alive")
-    return f"{headline} at {at}", ", ".join(details)
+def match_title(header: Mapping[str, Any]) -> str:
+    return " against ".join(team_name(header, team) for team in (0, 1))

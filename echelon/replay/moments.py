@@ -38,7 +38,8 @@ MIN_STEP_S = 0.25
 WIN_STEP_S = 0.5
 """Least time between points of the stored win probability [s]."""
 BEFORE_S, AFTER_S = 1.0, 0.5
-"""Time before and after an event between which the win probability changes because of it [s]."""
+"""Time before the first and after the last kill of a moment between which the win probability changes because of it
+[s]; also in viewer/src/data/moments.ts."""
 CLUSTER_S = 3.0
 """Kills of a team this close together are one moment [s]."""
 SWING_S, MIN_SWING = 4.0, 0.1
@@ -55,7 +56,7 @@ MERGE_S = 1.5
 """A moment closer than this to a higher ranked one is omitted [s]."""
 MIN_SCORE = 0.03
 LEAD_IN_S, LEAD_OUT_S = 2.0, 1.5
-"""Time that is shown before and after a moment [s]."""
+"""Time that is shown before and after a moment [s]; the latter also in viewer/src/data/moments.ts."""
 BONUS = {
     "comeback": 0.3,
     "hold": 0.2,
@@ -84,8 +85,8 @@ class TurningPoint:
     before: float
     after: float
     text: str
-    end: int = 0
-    """Tick of the last event, if it is after ``tick``."""
+    end: int
+    """Tick of the last event, at which the text is true."""
 
     @property
     def score(self) -> float:
@@ -218,11 +219,13 @@ class MomentScan:
         if decided is not None:
             for values in (columns.p, columns.low, columns.high):
                 values[-1] = decided
-        found = self._ranked(_Finder(self._roster, self._names, columns, list(self._kills.values())).find(decided))
+        rows = self._win_rows(columns, decided is not None)
+        curve = rows[:, 0], rows[:, 1] * WIN_TABLE.columns[1].scale
+        finder = _Finder(self._roster, self._names, columns, curve, list(self._kills.values()))
+        found = self._ranked(finder.find(decided))
         rank = {moment: place for place, moment in enumerate(found, start=1)}
-        last = float(columns.tick[-1])
-        moments = [self._plain(moment, rank[moment], last) for moment in sorted(found, key=lambda m: m.tick)]
-        return self._win_rows(columns, decided is not None), moments
+        moments = [self._plain(moment, rank[moment]) for moment in sorted(found, key=lambda m: m.tick)]
+        return rows, moments
 
     def _ranked(self, moments: Sequence[TurningPoint]) -> list[TurningPoint]:
         """Return the best moments, best first, without those beside better ones."""
@@ -233,12 +236,12 @@ class MomentScan:
                 best.append(moment)
         return best
 
-    def _plain(self, moment: TurningPoint, rank: int, last: float) -> dict[str, Any]:
+    def _plain(self, moment: TurningPoint, rank: int) -> dict[str, Any]:
         return {
             "tick": moment.tick,
             "second": round(moment.tick / self._hz, 2),
             "from": round(max(0.0, moment.tick / self._hz - LEAD_IN_S), 2),
-            "to": round(min(last / self._hz, max(moment.tick, moment.end) / self._hz + LEAD_OUT_S), 2),
+            "to": round(moment.end / self._hz + LEAD_OUT_S, 2),
             "kind": moment.kind,
             "rank": rank,
             "score": round(moment.score, 3),
@@ -246,7 +249,7 @@ class MomentScan:
             "mechs": [self._names[mech] for mech in moment.mechs[:MAX_MOMENT_MECHS]],
             "before": round(moment.before, 3),
             "after": round(moment.after, 3),
-            "caption": f"{match_text.clock(moment.tick / self._hz)} {moment.text}",
+            "caption": match_text.caption(moment.tick / self._hz, moment.text, moment.before, moment.after),
         }
 
     def _win_rows(self, columns: _Columns, decided: bool) -> Ints:
@@ -271,10 +274,12 @@ RESULTS = {0: 1.0, 1: 0.0, 2: 0.5}
 
 
 class _Finder:
-    """Detection of moments in the samples of a match."""
+    """Detection of moments in the samples of a match; ``curve`` has ticks and win probability as they are shown."""
 
-    def __init__(self, roster: Roster, names: Sequence[str], columns: _Columns, kills: Sequence[Kill]) -> None:
-        self._c, self._names = columns, names
+    def __init__(
+        self, roster: Roster, names: Sequence[str], columns: _Columns, curve: tuple[Ints, Floats], kills: Sequence[Kill]
+    ) -> None:
+        self._c, self._curve, self._names = columns, curve, names
         self._team = roster.team.tolist()
         self._hz = roster.hz
         self._kills = sorted(kills)
@@ -284,12 +289,10 @@ class _Finder:
         kills = self._kill_moments()
         return [*kills, *self._swings(kills, decided is not None), *self._holds(), *self._comebacks(decided)]
 
-    def _at(self, tick: float) -> int:
-        return max(0, int(np.searchsorted(self._c.tick, tick, side="right")) - 1)
-
-    def _around(self, first: float, last: float) -> tuple[float, float]:
-        after = min(len(self._c.tick) - 1, int(np.searchsorted(self._c.tick, last + AFTER_S * self._hz)))
-        return float(self._c.p[self._at(first - BEFORE_S * self._hz)]), float(self._c.p[after])
+    def _shown(self, tick: float) -> float:
+        """Return the win probability that the score bar shows at a tick."""
+        ticks, p = self._curve
+        return round(float(p[max(0, int(np.searchsorted(ticks, tick, side="right")) - 1)]), 5)
 
     def _clusters(self) -> list[list[Kill]]:
         """Return kills of one team close together; others alone."""
@@ -312,7 +315,7 @@ class _Finder:
         for number, kills in enumerate(self._clusters()):
             first, last = kills[0], kills[-1]
             victim_team = self._team[first.victim]
-            before, after = self._around(first.tick, last.tick)
+            before, after = self._shown(first.tick - BEFORE_S * self._hz), self._shown(last.tick + AFTER_S * self._hz)
             if len(kills) > 1:
                 seconds = (last.tick - first.tick) / self._hz
                 kind, text = "multi_kill", match_text.multi_kill_text(kills, self._names, 1 - victim_team, seconds)
@@ -323,7 +326,6 @@ class _Finder:
             text += match_text.loss_text(1 - victim_team, self._lost(1 - victim_team, first.tick, last.tick))
             mechs = tuple(dict.fromkeys(m for kill in kills for m in (kill.killer, kill.victim) if m >= 0))
             acts = self._team[first.killer] if first.killer >= 0 else -1
-            text += f": {match_text.change(victim_team, before, after)}"
             moments.append(TurningPoint(first.tick, kind, acts, mechs, before, after, text, last.tick))
         return moments
 
@@ -394,9 +396,9 @@ class _Finder:
         lost, scored = c.hp[first] - c.hp[last], c.score[last] - c.score[first]
         seconds = max(1.0, (c.tick[last] - c.tick[first]) / self._hz)
         text = match_text.swing_text(WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
-        before, after = float(c.p[first]), float(c.p[last])
-        text += f": {match_text.change(team, before, after)}"
-        return TurningPoint(int(c.tick[first]), "swing", team, (), before, after, text, int(c.tick[last]))
+        ticks = self._curve[0]
+        start, end = int(c.tick[first]), int(ticks[np.searchsorted(ticks, c.tick[last])])  # once the change is shown
+        return TurningPoint(start, "swing", team, (), self._shown(start), self._shown(end), text, end)
 
     def _holds(self) -> list[TurningPoint]:
         c, moments = self._c, []
@@ -410,12 +412,12 @@ class _Finder:
                 seconds = (c.tick[last] - c.tick[first]) / self._hz
                 if seconds < HOLD_S or c.score[last, team] <= c.score[first, team]:
                     continue
-                before, after = float(c.p[first]), float(c.p[last])
                 sole, alive = int(c.sole[first, team]), c.alive[first].astype(int).tolist()
                 text = match_text.hold_text(team, self._names[sole], alive, seconds)
-                text += f": {match_text.change(team, before, after)}"
                 mechs = (sole,) if alive[team] == 1 else ()
-                moments.append(TurningPoint(int(c.tick[first]), "hold", team, mechs, before, after, text))
+                start, stop = int(c.tick[first]), int(c.tick[last])
+                change = self._shown(start), self._shown(stop)
+                moments.append(TurningPoint(start, "hold", team, mechs, *change, text, stop))
         return moments
 
     def _comebacks(self, decided: float | None) -> list[TurningPoint]:
@@ -427,8 +429,9 @@ class _Finder:
         at = int(np.argmin(own))
         if own[at] > COMEBACK:
             return []
-        text = match_text.comeback_text(team, float(own[at]), c.alive[at].astype(int).tolist(), c.score[at].tolist())
-        return [TurningPoint(int(c.tick[at]), "comeback", team, (), float(c.p[at]), decided, text)]
+        text = match_text.comeback_text(team, c.alive[at].astype(int).tolist(), c.score[at].tolist())
+        tick = int(c.tick[at])
+        return [TurningPoint(tick, "comeback", team, (), self._shown(tick), decided, text, tick)]
 
 
 SWING_CANDIDATES = 64

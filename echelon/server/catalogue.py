@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from echelon.files import require_regular
 from echelon.replay.codec import pack_map
-from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX
+from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX, shown_pilots
 from echelon.replay.reader import Replay, ReplayError
 from echelon.replay.schema import SUFFIX, UNDECIDED
 from echelon.runs import ID_DIGITS, RunPaths, list_runs, runs_home
@@ -369,7 +369,7 @@ def _team_name(team: Mapping[str, Any]) -> str:
 def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> dict[str, Any]:
     """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
-    teams = [_team_name(team) for team in header["teams"]]
+    teams = [shown_pilots(_team_name(team), header["run"]) for team in header["teams"]]
     outcome = replay.outcome or {"winner": UNDECIDED, "reason": "", "score": [0.0, 0.0], "alive": [0, 0]}
     return {
         "id": ident,

@@ -16,7 +16,7 @@ from typing import Any
 
 from echelon.files import write_output
 from echelon.replay.embed import embed_world
-from echelon.replay.match_text import team_name
+from echelon.replay.match_text import match_title
 from echelon.replay.reader import Replay
 from echelon.server.routes import STATIC
 
@@ -96,7 +96,7 @@ class ReplayView:
         self._start = "" if at is None else f"t={at:.1f}"
         with Replay(path) as replay:
             self._data = embed_world(replay)
-            self.title = " against ".join(team_name(replay.header, team) for team in (0, 1))
+            self.title = match_title(replay.header)
         self._name = path.name
 
     def __repr__(self) -> str:

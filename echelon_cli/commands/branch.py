@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from echelon.replay.match_text import ending_text, shown_pilots
 from echelon.replay.schema import SUFFIX
 from echelon_cli import output
 from echelon_cli.devices import require_device
@@ -157,7 +158,7 @@ def _continue(brancher: Brancher, record: Path | None, without: str | None, show
         "played_from_s": moment.from_tick / hz,
         "notes": list(moment.notes),
         "parent": brancher.parent(),
-        "teams": [team.name for team in brancher.teams()],
+        "teams": [shown_pilots(team.name, recorded.header["run"]) for team in brancher.teams()],
         **summary,
     }
     if without is not None:
@@ -220,7 +221,9 @@ def _show(found: Mapping[str, Any]) -> None:
         rows.append((side, SHARE.format(one["score"], one["low"], one["high"]), one["wins"]))
     output.show_table(("side", "win probability", "wins"), [*rows, ("draws", "", found["draws"])], right=("wins",))
     output.print_line()
-    output.show_table(("ending", "times"), [(name.replace("_", " "), n) for name, n in found["endings"].items()])
+    endings = [(name.partition(" "), times) for name, times in found["endings"].items()]
+    rows = [(f"{side} ({ending_text(reason)})", times) for (side, _, reason), times in endings]
+    output.show_table(("winner (ending)", "times"), rows, right=("times",))
     if "effect" in found:
         one = found["effect"]
         low, high = one["low"], one["high"]

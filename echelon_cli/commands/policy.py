@@ -177,6 +177,7 @@ def _rows(run: Any, identity: str) -> list[Any]:
 def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:
     """Return a match with its world, and as a page; None for ``none`` and where the run has no match."""
     from echelon.replay.embed import embed_world
+    from echelon.replay.match_text import match_title
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
     from echelon_cli.matches import find_replay
@@ -186,5 +187,5 @@ def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:
     path = find_replay(replay if replay is not None else str(run.root))
     with Replay(path) as opened:
         data = embed_world(opened)
-        title = " against ".join(str(team["name"]) for team in opened.header["teams"]) + " · Echelon"
+        title = f"{match_title(opened.header)} · Echelon"
         return data, single_page(data, path.name, title)

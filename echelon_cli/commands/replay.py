@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon.files import write_output
+from echelon.replay.match_text import ending_text, match_title, shown_pilots
 from echelon.replay.schema import WINNERS, EventKind
 from echelon.runs import command, find_run, require_home, runs_home
 from echelon_cli import output
@@ -151,7 +152,7 @@ def export(
         raise ValueError(f"file {str(target)!r} already exists; try another --out or --force")
     with Replay(path) as replay:
         data = embed_world(replay)
-        title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
+        title = f"{match_title(replay.header)} · Echelon"
     if target.suffix == ".html":
         data = single_page(data, path.name, title).encode(errors="backslashreplace")
     write_output(target, data)
@@ -215,7 +216,7 @@ def describe(replay: Replay) -> dict[str, Any]:
         "created": header.get("created", 0.0),
         "run": header.get("run", ""),
         "update": header.get("update", 0),
-        "teams": [team["name"] for team in header["teams"]],
+        "teams": [shown_pilots(team["name"], header.get("run", "")) for team in header["teams"]],
         "mechs": sum(bool(mech.get("present", True)) for mech in header["roster"]),
         "map": list(header["world"]["size"]),
         "world": header["world"]["sha256"],
@@ -260,7 +261,7 @@ def _result(row: dict[str, Any]) -> str:
         return "live"
     if not row["complete"]:
         return "truncated"
-    winner, reason = row["winner"], row["reason"].replace("_", " ")
+    winner, reason = row["winner"], ending_text(row["reason"])
     return f"{winner} ({reason})" if reason else winner or "unfinished"
 
 

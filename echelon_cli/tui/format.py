@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from echelon.runs import short_run_id as short_run_id
 from echelon_cli.output import COUNTED_FROM, SMALLEST, count, exponent, local_time, measured, trim
 
 LABEL_WIDTH = 6
@@ -79,12 +80,6 @@ def speed(value: float) -> str:
 def signed(value: float) -> str:
     """Return ``measured`` with a sign."""
     return f"+{measured(value)}" if value > 0 else measured(value)
-
-
-def short_run_id(run_id: str) -> str:
-    """Return the last two words of a run's id, which commands accept in its place."""
-    words = run_id.split("-")
-    return "-".join(words[-2:]) if len(words) >= 4 and words[0].isdigit() else run_id
 
 
 def integer_text(value: float) -> str:

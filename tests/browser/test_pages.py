@@ -257,7 +257,11 @@ def test_win_probability_is_that_of_python_and_explained(page, address, found):
     assert sum(chances) == 100 and abs(chances[0] / 100 - curve[60][0]) < 0.01
     page.locator(".win-track").hover()
     page.locator(".win-tip.shown", has_text="90 % band").wait_for()
-    assert page.locator(".win-now").get_attribute("data-tip").startswith("Win probability, estimated from the state")
+    assert (
+        page.locator(".win-now")
+        .get_attribute("data-tip")
+        .startswith("Win probability of blue, estimated from the state")
+    )
 
 
 def test_moments_have_their_captions_at_the_key_and_in_the_list(page, address, found):
@@ -269,10 +273,10 @@ def test_moments_have_their_captions_at_the_key_and_in_the_list(page, address, f
     open_paused(page, address, MATCH, 0)
     page.wait_for_function(MOMENTS)
     assert page.locator(".win-mark").count() == len(moments) and page.locator(".win-mark.decisive").count() == 1
-    for moment in [moment for moment in moments if moment["tick"] > 0]:
+    for moment in sorted(moments, key=lambda moment: moment["to"]):
         page.keyboard.press("n")
         page.wait_for_function("() => echelon.complete()")
-        assert state(page, "tick") == moment["tick"]
+        assert state(page, "tick") >= moment["tick"], "all that the caption tells has happened"
         page.locator(".win-caption.shown", has_text=moment["caption"]).wait_for(state="attached")
 
 
@@ -282,7 +286,7 @@ def test_result_is_a_sentence(page, address):
     seek(page, 1e9)
     page.locator(".banner").wait_for(state="visible")
     sentence = page.locator(".banner strong").inner_text()
-    assert re.fullmatch(r"(Red|Blue) wins by .+ at 0:\d\d|Draw .*at 0:\d\d", sentence)
+    assert re.fullmatch(r"(Red wins|Blue wins|Draw): (zone held|elimination|time up) at 0:\d\d", sentence)
     assert page.locator(".banner span").inner_text().startswith("zone ")
     result = sentence.rpartition(" at ")[0]
     page.wait_for_function("() => document.querySelector('.win-now').classList.contains('over')")

@@ -32,7 +32,7 @@ def recorded(ended_run):
 def test_replay_list_filters_by_run(echelon, recorded, ended_run):
     ended_run("20260102-000000-quickstart-bold-fox")
     code, out, _ = echelon("replay", "list")
-    assert code == output.DONE and RUN in out and "u000004-s1-blue.ecr" in out and "red (zone control)" in out
+    assert code == output.DONE and RUN in out and "u000004-s1-blue.ecr" in out and "red (zone held)" in out
     code, out, _ = echelon("replay", "list", "bold-fox")
     assert code == output.DONE and "no recorded matches in 20260102-000000-quickstart-bold-fox" in out
     code, out, _ = echelon("replay", "list", "calm-otter", "--json")
@@ -71,7 +71,7 @@ def test_copied_run_folder_names_the_copy(echelon, recorded, tmp_path, monkeypat
 def test_replay_info_prints_summary(echelon, recorded):
     code, out, _ = echelon("replay", "info", str(recorded))
     assert code == output.DONE
-    for words in ("Blue, Red", "red (zone control)", "complete", "36x36x12", "killer"):
+    for words in ("Blue, Red", "red (zone held)", "complete", "36x36x12", "killer"):
         assert words in out
 
 

@@ -12,7 +12,16 @@ from echelon.replay import match_text
 from echelon.replay import moments as module
 from echelon.replay.moments import AGAINST, BONUS, MIN_SCORE, MomentScan, TurningPoint
 from echelon.replay.reader import Replay
-from echelon.replay.schema import EVENTS, MAX_MOMENT_MECHS, MAX_MOMENTS, MAX_WIN_POINTS, EventKind, HitFlag, MechFlag
+from echelon.replay.schema import (
+    EVENTS,
+    MAX_MOMENT_MECHS,
+    MAX_MOMENTS,
+    MAX_WIN_POINTS,
+    REASONS,
+    EventKind,
+    HitFlag,
+    MechFlag,
+)
 from echelon.replay.winprob import FEATURES, WinModel
 from tests.golden import FOLDER, assert_golden_json
 from tests.replay.golden import EDITS, GOLDEN, SMALL, SMOKE
@@ -99,7 +108,7 @@ def test_kill_caption_has_weapon_side_and_change_of_probability():
     match.kill(15.0, 1, 4, GAUSS, HitFlag.REAR)
     found = match.scan()["moments"]
     assert [row["caption"] for row in found] == [
-        "0:15 first blood: B2's gauss round kills R1 from behind: red 50 % → 36 %"
+        "0:15 first blood: B2's gauss round kills R1 from behind: blue 50 % → 64 %"
     ]
     (row,) = found
     assert row["kind"] == "exploit" and row["rank"] == 1 and row["team"] == 0 and row["mechs"] == ["B2", "R1"]
@@ -121,7 +130,7 @@ def test_kill_caption_has_the_state_of_the_target(flag, marks, words):
     match.mark(5, 9.0, flag)
     match.kill(10.0, 0, 5, MISSILE, marks)
     found = match.scan()["moments"][0]
-    assert found["caption"] == f"0:10 first blood: B1's missile kills R2{words}: red 50 % → 36 %"
+    assert found["caption"] == f"0:10 first blood: B1's missile kills R2{words}: blue 50 % → 64 %"
     assert found["kind"] == ("first_blood" if flag == MechFlag.PAINTED else "exploit")
 
 
@@ -142,8 +151,8 @@ def test_kills_within_seconds_are_one_moment_with_own_losses():
     for second, killer, victim in ((10.0, 0, 4), (11.0, 0, 5), (11.5, 6, 1), (20.0, 2, 6), (21.0, 3, 7)):
         match.kill(second, killer, victim)
     captions = match.captions(winner=0)
-    assert captions[0].startswith("0:10 first blood: B1 kills R1 and R2 within 1 s, blue loses B2: red 50 % → ")
-    assert captions[-1].startswith("0:20 Blue kills R3 and R4 within 1 s: red ")
+    assert captions[0].startswith("0:10 first blood: B1 kills R1 and R2 within 1 s, blue loses B2: blue 50 % → ")
+    assert captions[-1].startswith("0:20 Blue kills R3 and R4 within 1 s: blue ")
     assert len(captions) == 2, "the kill of B2 belongs to the first moment"
 
 
@@ -169,7 +178,7 @@ def test_hazards_and_friendly_fire_are_named():
     match.kill(8.0, -1, 4)
     match.kill(16.0, 0, 1, MISSILE)
     captions = match.captions()
-    assert captions[0].startswith("0:08 first blood: R1 is destroyed by a hazard: red 50 % → ")
+    assert captions[0].startswith("0:08 first blood: R1 is destroyed by a hazard: blue 50 % → ")
     assert captions[1].startswith("0:16 B1's missile destroys its own B2: blue 64 % → 50 %")
 
 
@@ -192,14 +201,14 @@ def test_winner_far_behind_is_a_comeback():
     found = match.scan(winner=0)["moments"]
     top = next(row for row in found if row["rank"] == 1)
     assert top["kind"] == "comeback" and top["after"] == 1.0
-    assert top["caption"] == "0:10 Blue comes back from 6 %: 2 against 4 mechs, 0.0 to 15.0 zone points"
+    assert top["caption"] == "0:10 Blue comes back from 2 against 4 mechs, 0.0 to 15.0 zone points: blue 6 % → 100 %"
     assert all(row["kind"] != "comeback" for row in match.scan()["moments"])
 
 
 def test_change_without_kill_is_a_swing_with_its_cause():
     match = Match()
     match.score[match.at(12) :, 1] = 160
-    assert match.captions() == ["0:11 Red scores 8.0 zone points to 0.0 within 1 s: red 50 % → 69 %"]
+    assert match.captions() == ["0:11 Red scores 8.0 zone points to 0.0 within 1 s: blue 50 % → 31 %"]
 
 
 def test_swing_starts_just_before_its_change_and_is_shown_to_its_end():
@@ -249,18 +258,17 @@ def test_golden_moments(repository):
 
 
 def test_points_in_captions_are_rounded_down():
-    assert match_text.comeback_text(0, 0.1, (2, 3), (7.35, 9.99)).endswith("7.3 to 9.9 zone points")
+    assert match_text.comeback_text(0, (2, 3), (7.35, 9.99)).endswith("7.3 to 9.9 zone points")
     assert match_text.swing_text("zone points", 1, (0, 0), (1.26, 7.35), 4) == (
         "Red scores 7.3 zone points to 1.2 within 4 s"
     )
 
 
-def test_match_text_names_teams_and_the_result():
+def test_match_text_names_teams_and_endings():
     header = {"teams": [{"name": "a\x1bb", "level": ""}, {"name": "", "level": "heuristic:medium"}], "tick_hz": 20.0}
     assert [match_text.team_name(header, team) for team in (0, 1)] == ["a?b", "bot: medium"]
-    outcome = {"winner": 1, "reason": "elimination", "ticks": 680, "score": [5.44, 9.81], "alive": [0, 2]}
-    expected = ("Red wins by elimination at 0:34", "zone 5.4 to 9.8, 0 to 2 alive")
-    assert match_text.result_text(header, outcome) == expected
+    words = ["", "zone held", "elimination", "time up"]
+    assert [match_text.ending_text(reason) for reason in REASONS] == words and match_text.ending_text(None) == ""
 
 
 def test_quiet_match_has_a_curve_and_no_moments():
@@ -331,5 +339,5 @@ def test_index_has_what_an_unclosed_file_computes_up_to_the_result(path, tmp_pat
     ("team", "change", "score"), [(0, 0.2, 0.2), (1, 0.2, 0.2 * AGAINST), (1, -0.2, 0.2), (-1, -0.2, 0.2)]
 )
 def test_moment_counts_less_when_the_acting_team_loses_by_it(team, change, score):
-    moment = TurningPoint(20, "kill", team, (), 0.5, 0.5 + change, "")
+    moment = TurningPoint(20, "kill", team, (), 0.5, 0.5 + change, "", 20)
     assert moment.score == pytest.approx(score + BONUS["kill"])

@@ -130,12 +130,13 @@ def test_exploiter_samples_only_its_target_until_beaten(opened):
 def test_find_target_accepts_entry_run_or_commander():
     old, new = (entry(f"tidal-owl u{n}", run="20260101-000000-x-tidal-owl", update=n) for n in (5, 50))
     held = league(old, new, entry("boss", "commander"), levels=("easy",))
-    assert find_target(held, "tidal-owl u5", 0) is old
+    assert find_target(held, "tidal-owl u5", 0) is find_target(held, "update 5 of tidal-owl", 0) is old
     assert find_target(held, "tidal-owl", 0) is new, "the newest of the run"
     assert find_target(held, "easy", 0).entry_id == "heuristic:easy"
     assert find_target(held, "commander", 0).name == "boss"
     with pytest.raises(
-        ValueError, match="target is 'nobody', expected one of: boss, easy, tidal-owl u5, tidal-owl u50"
+        ValueError,
+        match="target is 'nobody', expected one of: boss, easy, update 5 of tidal-owl, update 50 of tidal-owl",
     ):
         find_target(held, "nobody", 0)
     with pytest.raises(ValueError, match="the league has none"):

@@ -144,7 +144,7 @@ def test_long_opponent_name_keeps_the_match_result(view):
     rows = entry_matches(view, "anna")
     for width in (56, 76, 120):
         lines = draw_entry_matches(rows, "anna", width, len(rows), THEME).text().splitlines()
-        assert all(line.endswith("zone control, 31 s") for line in lines)
+        assert all(line.endswith("zone held, 31 s") for line in lines)
         assert len({len(line) for line in lines}) == 1, "results are right-aligned"
 
 

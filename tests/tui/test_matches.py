@@ -31,7 +31,7 @@ async def test_matches_screen_opens_a_match_in_the_viewer(dashboard, recorded, m
     async with dashboard(recorded) as user:
         await user.until("running")
         await user.press("w")
-        await user.until("matches", "1 recorded", "red (zone control)")
+        await user.until("matches", "1 recorded", "red (zone held)")
         await user.press("enter")
         text = await user.until("#match=", "ssh -L")
         found["url"] = next(word for word in text.split() if "#match=" in word)
@@ -78,8 +78,8 @@ def test_match_columns_fit_any_width():
         head, line = grid.text().splitlines()[:2]
         for column in visible_columns(width):
             assert column.name in head
-        assert "blue (zone control)" in line and len(line) <= width
-        assert "…" not in line.partition("blue (zone control)")[2], "score, run and id are shown whole"
+        assert "blue (zone held)" in line and len(line) <= width
+        assert "…" not in line.partition("blue (zone held)")[2], "score, run and id are shown whole"
     assert len(visible_columns(200)) == len(COLUMNS)
 
 

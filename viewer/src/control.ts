@@ -4,7 +4,7 @@
 import { FOGS } from "./data/cursor";
 import { fillVisibility } from "./data/fog_of_war";
 import { HEAT_SIDES } from "./data/heat";
-import { nextMoment } from "./data/moments";
+import { COMEBACK, nextMoment, spanOf } from "./data/moments";
 import { WinCurve } from "./data/win_curve";
 import { chunkAt, isDamage } from "./data/store";
 import { paceAt, shotAt, sideView, teamAxis } from "./director";
@@ -38,7 +38,6 @@ const OVERVIEW_ELEVATION = 0.72; // of the orbit camera at first [rad]
 const MARGIN = 1.04; // visible area of the top-down view, relative to the map's size
 export const LEAD_IN_S = 1.5; // match time before a turning point that is played after a jump to it [s]
 const MOMENT_GRACE_S = 1.5; // while playing, a jump back skips a turning point that began within this time [s]
-const MOMENT_S = 3; // longest turning point of several events [s]
 const SHORTEST_LOOP_S = 0.5;
 const FLIGHT_START = 0.35; // share of the orbit distance that the free camera moves ahead when it starts
 const PAST_BORDER = 0.01; // distance from the border of two chunks that belongs to the later one [ticks]
@@ -199,20 +198,21 @@ export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
 }
 
 /**
- * Jump to the next or previous turning point: while playing shortly before it, so that it is seen. Without any, to the
- * next or previous marker.
+ * Jump to the next or previous turning point: while playing shortly before it, so that it is seen, else to where all of
+ * it has happened. Without any, to the next or previous marker.
  */
 export function jumpToMoment(state: ViewerState, step: 1 | -1): Moment | null {
   const { match } = state;
   if (!match) return null;
   const hz = match.header.tick_hz;
-  const start = ({ tick }: Moment) => Math.max(0, state.playing ? tick - LEAD_IN_S * hz : tick);
+  const told = (moment: Moment) => (moment.kind === COMEBACK ? moment.tick : spanOf(moment, match.index, hz)[1]);
+  const start = (moment: Moment) => (state.playing ? Math.max(0, moment.tick - LEAD_IN_S * hz) : told(moment));
   const moment = nextMoment(match.moments, start, state.tick, step, state.playing ? MOMENT_GRACE_S * hz : 0);
   if (match.moments.length === 0) jumpToMarker(state, step);
   if (!moment) return null;
   seek(state, start(moment));
-  const end = moment.tick + MOMENT_S * hz;
-  state.unannounced.push(...match.markers.filter(({ tick }) => tick >= moment.tick && tick <= end));
+  // while playing they are announced as they happen
+  if (!state.playing) state.unannounced.push(...passedMarkers(match.markers, moment.tick - 1, state.tick));
   return moment;
 }
 
@@ -278,6 +278,8 @@ export function updateCursor(state: ViewerState): void {
   if (!match.chunk) return;
   const { poses, header } = match;
   samplePoses(match.chunk, state.tick, header.tick_hz, poses);
+  // the frame before the moment may be before a kill that the feed has
+  match.deaths.forEach((tick, mech) => tick <= state.tick && (poses.flags[mech] &= ~MechFlag.ALIVE));
   fillVisibility(match, state.fog, state.selected, state.tick, match.shown);
   const grids = state.layer === "presence" || state.layer === "damage";
   const curves = state.showPilot ? state.selected : -1;

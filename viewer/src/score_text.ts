@@ -3,10 +3,10 @@
 
 import { frameAt, scoreAt } from "./interpolate";
 import type { Chunk } from "./data/replay";
-import type { Header, Outcome } from "./protocol.gen";
+import { type Header, MechFlag, type Outcome } from "./protocol.gen";
 import type { MatchState } from "./state";
 import { clockText, pointsText } from "./timeline";
-import { SIDES } from "./text";
+import { SIDES, endingText } from "./text";
 
 /** Who is in the zone: no mech, one team, or both. */
 export type Hold = "none" | "blue" | "red" | "both";
@@ -16,6 +16,11 @@ const PER_SECOND = 1; // points of a team that is alone in the zone
 
 function plainNumber(value: number): string {
   return Number(value.toFixed(1)).toString();
+}
+
+/** Return the zone points that win. */
+export function limitText({ score_to_win }: Header): string {
+  return plainNumber(score_to_win);
 }
 
 export function goalText({ score_to_win, duration_s }: Header): string {
@@ -44,40 +49,31 @@ export function zoneText(header: Header, chunk: Chunk, tick: number, over = fals
   return `${SIDES[team]} holds the zone${wins ? `: wins in ${Math.ceil(seconds - 0.05)} s` : ""}`;
 }
 
-/** Return the leading team, -1 for equal points, and its lead in words; rounded like the points. */
-export function leadOf([blue, red]: readonly [number, number]): { team: 0 | 1 | -1; text: string } {
-  const lead = Number(pointsText(blue)) - Number(pointsText(red));
-  if (lead === 0) return { team: -1, text: "Equal points" };
-  const team = lead > 0 ? 0 : 1;
-  return { team, text: `${SIDES[team]} leads by ${Math.abs(lead).toFixed(1)} points` };
-}
-
-export function shortGoalText({ score_to_win }: Header): string {
-  return `first to ${plainNumber(score_to_win)}`;
+/** Return how many mechs of each team live at the cursor. */
+export function aliveCounts({ header, poses }: Pick<MatchState, "header" | "poses">): [number, number] {
+  const counts: [number, number] = [0, 0];
+  header.roster.forEach(({ team, present }, m) => {
+    if (present && poses.flags[m] & MechFlag.ALIVE) counts[team]++;
+  });
+  return counts;
 }
 
 export function aliveText(alive: number, all: number): string {
   return all > 10 ? `${alive} of ${all} alive` : `${alive} alive`;
 }
 
-const ENDINGS: Record<string, string> = {
-  zone_control: "by holding the zone",
-  elimination: "by elimination",
-  time_up: "at the time limit",
-};
-
 const UNDECIDED = "Undecided";
 
 export function outcomeText({ winner, reason }: Outcome): string {
   const text = winnerText(winner);
-  return ENDINGS[reason] && text !== UNDECIDED ? `${text} ${ENDINGS[reason]}` : text;
+  return reason !== "" && text !== UNDECIDED ? `${text}: ${endingText(reason)}` : text;
 }
 
 export function winnerText(winner: number): string {
   return winner === 2 ? "Draw" : SIDES[winner] ? `${SIDES[winner]} wins` : UNDECIDED;
 }
 
-/** Return a result as headline and explanation, e.g. "Red wins by elimination at 0:34" and "zone 5.4 to 9.8, …". */
+/** Return a result as headline and explanation, e.g. "Red wins: elimination at 0:34" and "zone 5.4 to 9.8, …". */
 export function resultText({ tick_hz }: Header, outcome: Outcome): { headline: string; details: string } {
   const { winner, reason, ticks, score, alive, hp } = outcome;
   const byHealth = reason === "time_up" && SIDES[winner] !== undefined && pointsText(score[0]) === pointsText(score[1]);

@@ -3,6 +3,7 @@
 import type { KillFact } from "./data/kill_facts";
 import { emissionOf } from "./data/sensor_ranges";
 import { isDamage } from "./data/store";
+import { type WinPoint, causesOf } from "./data/winprob";
 import { RANGE_STYLES } from "./palette";
 import { EventKind, type Header, type MatchSummary, MechFlag } from "./protocol.gen";
 import { type ViewerState, inCatalogue } from "./state";
@@ -19,9 +20,16 @@ const HUMAN = "human"; // name of the pilots of seats
 const JOINT = " and "; // between the names of a team's pilots
 
 /** Return the name of a team from the header, "bot: medium" for a scripted level, else its colour. */
-export function teamName({ teams }: Header, team: number): string {
+export function teamName({ teams, run }: Header, team: number): string {
   const { name = "", level = "" } = teams[team] ?? {};
-  return nameOf(name, level, team);
+  return nameOf(level ? name : name.split(JOINT).map((pilot) => policyName(pilot, run)).join(JOINT), level, team);
+}
+
+/** Return a policy as every list and page names it (`policy_name` of echelon/runs.py): "update 345 of stormy-marten". */
+export function policyName(name: string, run = ""): string {
+  const [, league, update] = /^([\w-]+) u(\d+)$/.exec(name) ?? [];
+  if (league) return `update ${update} of ${runLabel(league)}`;
+  return run && /^update \d+$/.test(name) ? `${name} of ${runLabel(run)}` : runLabel(name);
 }
 
 /** Return the name of a team; one with a level names its humans too. */
@@ -52,9 +60,10 @@ export function sideName(header: Header, team: number): string {
   return name === teamName(header, 1 - team) ? `${SIDES[team]} (${name})` : name;
 }
 
-/** Return the name of a run without its leading timestamp, to save space. */
+/** Return the last two words of a run's id, as `short_run_id` of echelon/runs.py. */
 export function runLabel(run: string): string {
-  return run.replace(/^\d{8}-\d{6}-(?=.)/, "");
+  const words = run.split("-");
+  return words.length >= 4 && /^\d+$/.test(words[0]) ? words.slice(-2).join("-") : run;
 }
 
 export function className(header: Header, mech: number): string {
@@ -132,15 +141,37 @@ export function lostText({ lost, match, interrupted }: ViewerState): string {
   return match ? "The server does not respond; what has been loaded plays on." : "The server does not respond.";
 }
 
-export const END_LABELS: Record<string, string> = {
-  zone_control: "zone held",
-  elimination: "elimination",
-  time_up: "time up",
-  "": "",
-};
+/** Return how a match ended, in the words of `ending_text` of echelon/replay/match_text.py; "" for no end. */
+export function endingText(reason: string): string {
+  return reason === "zone_control" ? "zone held" : reason.replaceAll("_", " ");
+}
 
 /** Return a probability as text; 0 and 100 only if it is certain. */
 export function percentText(p: number): string {
+  return `${wholePercent(p)} %`;
+}
+
+function wholePercent(p: number): number {
   const percent = Math.round(p * 100);
-  return `${p > 0 && p < 1 ? Math.max(1, Math.min(99, percent)) : percent} %`;
+  return p > 0 && p < 1 ? Math.max(1, Math.min(99, percent)) : percent;
+}
+
+/** Return the win probability of a team as text, from blue's; those of both teams add up to 100 %. */
+export function chanceText(blue: number, team: number): string {
+  return `${team === 0 ? wholePercent(blue) : 100 - wholePercent(blue)} %`;
+}
+
+export const MOST_CAUSES = 3;
+
+/** Return a quantity of the win probability in words; "zone control" would be taken for the ending "zone held". */
+export function groupText(group: string): string {
+  return group === "zone control" ? "mechs in the zone" : group;
+}
+
+/** Return what moved blue's win probability from one point to another, e.g. "hit points +12 %, painted −3 %". */
+export function causeText(from: WinPoint, to: WinPoint): string {
+  return causesOf(from, to)
+    .slice(0, MOST_CAUSES)
+    .map(({ group, share }) => `${groupText(group)} ${share > 0 ? "+" : "−"}${Math.round(Math.abs(share) * 100)} %`)
+    .join(", ");
 }

@@ -108,6 +108,6 @@ test("dead mechs keep their position", () => {
 });
 
 test("runLabel omits the leading timestamp", () => {
-  expect(runLabel("20261122-055435-standard-tidal-quail")).toBe("standard-tidal-quail");
+  expect(runLabel("20261122-055435-standard-tidal-quail")).toBe("tidal-quail");
   for (const run of ["", "my-run", "20261122-055435-", "x20261122-055435-y"]) expect(runLabel(run)).toBe(run);
 });

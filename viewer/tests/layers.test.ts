@@ -11,7 +11,7 @@ const SRC = fileURLToPath(new URL("../src", import.meta.url));
 const LAYERS: readonly (readonly string[])[] = [
   ["protocol.gen.ts", "palette.ts", "spaces.ts", "timeline.ts", "framing.ts", "quality.ts", "storage.ts"], // types
   ["data/", "interpolate.ts", "client.ts", "workers/link.ts", "workers/messages.ts"],
-  ["state.ts", "routes.ts", "text.ts", "score_text.ts"],
+  ["state.ts", "routes.ts", "text.ts", "score_text.ts", "caption.ts"],
   ["control.ts", "director.ts", "input.ts", "settings.ts"],
   ["render/", "hud/", "sound/"],
   ["screen.ts", "session.ts"],

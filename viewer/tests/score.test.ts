@@ -5,10 +5,8 @@ import type { Chunk } from "../src/data/replay";
 import {
   aliveText,
   goalText,
-  leadOf,
   outcomeText,
   resultText,
-  shortGoalText,
   winnerText,
   zoneText,
 } from "../src/score_text";
@@ -32,13 +30,6 @@ test("goalText states every way to win", () => {
   expect(goalText({ ...header, score_to_win: 7.5 })).toContain("7.5 zone points");
 });
 
-test("leadOf and shortGoalText name the leading team, its lead as shown, and the goal", () => {
-  expect(leadOf([9.39, 6.7])).toEqual({ team: 0, text: "Blue leads by 2.6 points" });
-  expect(leadOf([3.01, 4.2])).toEqual({ team: 1, text: "Red leads by 1.2 points" });
-  expect(leadOf([3.01, 3.09])).toEqual({ team: -1, text: "Equal points" });
-  expect(shortGoalText(header)).toBe("first to 30");
-});
-
 describe("zoneText", () => {
   test("tells who holds the zone and the seconds to win while there is time", () => {
     expect(zoneText(header, chunkWith([0, 0], [3, 4]), 0)).toBe("Zone empty");
@@ -60,7 +51,7 @@ test("aliveText names the size of large teams", () => {
 
 test("outcomeText names winner and ending, winnerText the winner", () => {
   const outcome = { winner: 0, reason: "elimination" } as Outcome;
-  expect(outcomeText(outcome)).toBe("Blue wins by elimination");
+  expect(outcomeText(outcome)).toBe("Blue wins: elimination");
   expect(outcomeText({ ...outcome, winner: -1 })).toBe("Undecided");
   expect([0, 1, 2, -1].map(winnerText)).toEqual(["Blue wins", "Red wins", "Draw", "Undecided"]);
 });
@@ -70,14 +61,14 @@ describe("resultText", () => {
 
   test("is a sentence with reason, time, points and living mechs", () => {
     expect(resultText(header, outcome as Outcome)).toEqual({
-      headline: "Red wins by elimination at 0:34",
+      headline: "Red wins: elimination at 0:34",
       details: "zone 5.4 to 9.8, 0 to 3 alive",
     });
     expect(resultText(header, { ...outcome, winner: 0, reason: "zone_control" } as Outcome).headline).toBe(
-      "Blue wins by holding the zone at 0:34",
+      "Blue wins: zone held at 0:34",
     );
     expect(resultText(header, { ...outcome, winner: 2, reason: "time_up" } as Outcome).headline).toBe(
-      "Draw at the time limit at 0:34",
+      "Draw: time up at 0:34",
     );
     expect(resultText(header, { ...outcome, winner: -1, reason: "" } as Outcome).headline).toBe("Undecided at 0:34");
   });

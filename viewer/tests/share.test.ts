@@ -2,8 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { type Candidate, REEL_S, captionAt, chooseSpans } from "../src/data/reel";
-import type { Moment } from "../src/protocol.gen";
+import { type Candidate, REEL_S, chooseSpans } from "../src/data/reel";
 import { readableWords } from "../src/routes";
 import { plaqueText } from "../src/render/overlay/plaque";
 
@@ -35,11 +34,6 @@ test("chooseSpans contains the best moments and the end, and fills the length", 
   expect(length).toBeLessThanOrEqual(REEL_S);
   spans.forEach(([start, end], i) => expect(start < end && end < (spans[i + 1]?.[0] ?? Infinity)).toBe(true));
   expect(chooseSpans(moments, 12)).toEqual([[0, 12]]);
-});
-
-test("captionAt returns the latest moment of a time", () => {
-  const moments = [10, 12].map((second) => ({ second, caption: `m${second}` }) as Moment);
-  expect([9, 9.8, 11.9, 14, 16].map((second) => captionAt(moments, second))).toEqual(["", "m10", "m12", "m12", ""]);
 });
 
 test("links have words that can be read", () => {

@@ -10,7 +10,7 @@ test("the score bar stands in the middle of a wide page", () => {
 test.each([
   [327, 831, 1280],
   [54, 575, 1024],
-  [54, 451, 900],
+  [54, 520, 960],
 ])("between a name ending at %d and tools from %d on of a page %d wide it covers neither", (left, right, width) => {
   const place = placeScore(left, right, width);
   expect(place.top).toBe(14);
@@ -19,7 +19,7 @@ test.each([
 });
 
 test("where the tools leave too little room it stands below them", () => {
-  const { left, width, top } = placeScore(54, 351, 800);
+  const { left, width, top } = placeScore(54, 451, 800);
   expect(top).toBeGreaterThan(60);
   expect(left).toBeGreaterThan(0);
   expect(left + width).toBeLessThan(800);

@@ -4,12 +4,12 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { payload } from "../src/data/container";
 import { decodeChunk } from "../src/data/decode";
-import { momentAt, nextMoment, topMoment } from "../src/data/moments";
+import { nextMoment, spanOf, topMoment } from "../src/data/moments";
 import { rebuildIndex } from "../src/data/series";
 import { WinCurve, seriesOf } from "../src/data/win_curve";
 import { EVEN, FEATURES, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
-import { percentText } from "../src/text";
-import { aheadText, basisText, leaderText, startText } from "../src/hud/win_text";
+import { chanceText, percentText } from "../src/text";
+import { basisText, startText } from "../src/hud/win_text";
 import { type Header, type Moment, type Outcome, WIN_GROUPS, type WinSeries } from "../src/protocol.gen";
 import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
@@ -54,40 +54,22 @@ describe("win probability", () => {
     expect(causes[1].share).toBeLessThan(0);
   });
 
-  it("is named by the leading team", () => {
+  it("is a whole number of percent, and that of both teams adds up to 100", () => {
     expect([0, 0.004, 0.5, 0.999, 1].map(percentText)).toEqual(["0 %", "1 %", "50 %", "99 %", "100 %"]);
-    expect(leaderText({ ...EVEN, p: 0.38 })).toBe("Red 62 %");
-    expect([0.496, 0.504, 0.506].map((p) => leaderText({ ...EVEN, p }))).toEqual(["Even", "Even", "Blue 51 %"]);
+    for (let p = 0; p <= 1000; p++) {
+      const sum = [0, 1].reduce((all, team) => all + parseInt(chanceText(p / 1000, team), 10), 0);
+      expect(sum).toBe(100);
+    }
   });
 
   it("names the favourite of the starting position and what it is ahead in", () => {
     const parts = EVEN.parts.map((_, g) => (g === 0 ? -0.8 : g === 1 ? 0.2 : 0));
     const point = { ...EVEN, logit: -0.6, p: sigmoid(-0.6), parts };
-    expect(startText(point, 0)).toBe(`Red is the favourite at the start, 65 %: ahead in ${WIN_GROUPS[0]}`);
-    expect(basisText(point, 0)).toContain(`from the starting position: ${WIN_GROUPS[0]} +`);
+    expect(startText(point, 0)).toBe(`Red is the favourite at the start: ahead in ${WIN_GROUPS[0]}; blue 35 % to win`);
+    expect(basisText(point, 0)).toContain(`from the starting position: ${WIN_GROUPS[0]} −`);
     expect([startText(point, 10), startText(EVEN, 10), startText(null, 0)]).toEqual(["", "", ""]);
-    expect(startText({ ...EVEN, p: 0.53 }, 2)).toBe("Even at the start: Blue 53 %, Red 47 % to win");
+    expect(startText({ ...EVEN, p: 0.53 }, 2)).toBe("Even at the start: blue 53 % to win");
     expect(basisText(EVEN, 10)).toContain("from the state of the match: both teams are even");
-  });
-});
-
-describe("aheadText", () => {
-  /** Return a point at which red is the favourite by a group. */
-  const redBy = (group: string) => {
-    const parts = WIN_GROUPS.map((name) => (name === group ? -0.9 : 0));
-    return { ...EVEN, logit: -0.9, p: sigmoid(-0.9), parts };
-  };
-
-  it("names what a favourite is ahead in that does not lead in points", () => {
-    expect(aheadText(redBy("hit points"), 0)).toEqual({ team: 1, text: "Red ahead in hit points" });
-    expect(aheadText(redBy("mechs alive"), -1)?.text).toBe("Red ahead in mechs alive");
-    expect(aheadText(redBy("distance to the zone"), 0)?.text).toBe("Red closer to the zone");
-    for (const group of WIN_GROUPS) expect(aheadText(redBy(group), 0)?.text).toMatch(/^Red (ahead in|closer|with) /);
-  });
-
-  it("is silent if points and probability agree or the match is even", () => {
-    expect(aheadText(redBy("hit points"), 1)).toBeNull();
-    expect(aheadText({ ...EVEN, p: 0.53 }, 1)).toBeNull();
   });
 });
 
@@ -125,9 +107,12 @@ describe("turning points", () => {
     expect(nextMoment(moments, start, 480, 1)).toBeNull();
   });
 
-  it("are shown for some seconds, and the most important one is the top", () => {
-    expect(momentAt(moments, 299, 20)?.tick).toBe(300);
-    expect(momentAt(moments, 385, 20)).toBeNull();
+  it("are told when all of them has happened, and the most important one is the top", () => {
+    const index = { chunks: [[0, 600, 0] as [number, number, number]] };
+    const span = (to: number, kind = "multi_kill") => spanOf({ kind, tick: 300, to } as Moment, index, 20);
+    expect([span(16.5), span(30.9)]).toEqual([[280, 310], [280, 598]]);
+    expect([span(31.5), span(16.5, "swing")]).toEqual([[280, 600], [300, 300]]);
+    expect(span(16.5, "comeback")).toEqual([300, 600]);
     expect(topMoment(moments)?.tick).toBe(300);
     expect(topMoment([])).toBeNull();
   });

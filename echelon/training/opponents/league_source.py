@@ -25,6 +25,7 @@ from echelon.config import OpponentConfig
 from echelon.files import error_text
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
+from echelon.runs import policy_name
 from echelon.training.opponents.pool import OpponentMix, scripted_name
 from echelon.validation import validated
 
@@ -235,7 +236,7 @@ def find_target(league: League, target: str, seed: int) -> LeagueEntry:
     if len(found) != 1 and len(runs) == 1 and (run := runs.pop()):
         found = [max(run_entries(league, run), key=lambda e: e.meta.get("update", 0))]
     if len(found) != 1:
-        names = ", ".join(sorted(e.name for e in found or entries)) or "no entry"
+        names = ", ".join(sorted(policy_name(e.name) for e in found or entries)) or "no entry"
         raise ValueError(f"opponents.league.target is {target!r}, expected one of: {names}")
     return found[0]
 

@@ -325,7 +325,8 @@ def _draw_x_labels(grid: Grid, axes: AxisState, viewport: Viewport, left: int, r
 def position_label(value: float, viewport: Viewport, *, unit: bool = True) -> str:
     if viewport.x_axis == "time":
         return duration(value) if value or unit else "0"
-    return f"{count(value)} {viewport.x_axis}" if unit else count(value)
+    number = count(value)
+    return f"{number} {viewport.x_axis.removesuffix('s') if number == '1' else viewport.x_axis}" if unit else number
 
 
 def _draw_curves(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from echelon.replay.match_text import ending_text
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.output import count
 from echelon_cli.tui.format import signed
@@ -155,5 +156,5 @@ def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, theme: Theme) 
         grid.put(0, 5, f"end reasons of {count(totals.count)} battles", "dim")
         reasons = sorted(totals.reasons.items(), key=lambda item: -item[1])
         for y, (name, n) in enumerate(reasons[: height - 6], start=6):
-            draw_share(grid, y, name.replace("_", " "), name_width, n / totals.count, theme, "series1")
+            draw_share(grid, y, ending_text(name), name_width, n / totals.count, theme, "series1")
     return grid

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from echelon.replay.match_text import ending_text
 from echelon_cli.arena_tables import run_of
 from echelon_cli.output import count, measured, percent
 from echelon_cli.tui.charts.viewport import Viewport
@@ -228,7 +229,7 @@ def draw_entry_matches(rows: Sequence[Row], selected: str, width: int, height: i
         is_blue = row["blue"] == selected
         outcome, role = _outcome(row, is_blue)
         x = grid.put(0, y, outcome, role)
-        reason = (row["note"] or row["reason"] or "").replace("_", " ")
+        reason = row["note"] or ending_text(row["reason"])
         result = f"{reason}, {row['seconds'] or 0:.0f} s" if reason else ""
         marker = f" {theme.symbols.cursor}" if row["replay"] else "  "
         spare = width - 6 - len(marker)

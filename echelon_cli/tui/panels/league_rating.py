@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from echelon.runs import policy_name
 from echelon.telemetry.events import EventLeague
 from echelon_cli.tui.charts.axis import data_range
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
@@ -60,7 +61,11 @@ def draw_league_rating(
 def summary_lines(events: Sequence[EventLeague]) -> list[str]:
     newest, promoted = events[-1], next((event for event in reversed(events) if event.promoted), None)
     rank = [f"rank {newest.rank} of {newest.ranked}"] if newest.rank else []
-    return [*rank, newest.name, f"promoted at update {promoted.update}" if promoted else "none promoted yet"]
+    return [
+        *rank,
+        policy_name(newest.name),
+        f"promoted at update {promoted.update}" if promoted else "none promoted yet",
+    ]
 
 
 def draw_ratings(

@@ -12,6 +12,7 @@ from typing import Any
 
 from textual.widget import Widget
 
+from echelon.replay.match_text import ending_text
 from echelon_cli.tui.feed.messages import MatchesView
 from echelon_cli.tui.format import age, short_run_id, wrap
 from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
@@ -34,7 +35,7 @@ def result_text(row: Row) -> str:
     from echelon.replay.schema import WINNERS
 
     winner = WINNERS[row["winner"]] if 0 <= row["winner"] < len(WINNERS) else ""
-    reason = row["reason"].replace("_", " ")
+    reason = ending_text(row["reason"])
     return f"{winner} ({reason})" if winner and reason else winner or reason or "unfinished"
 
 

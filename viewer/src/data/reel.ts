@@ -1,13 +1,10 @@
 // Highlight reel of a match: the spans of time around its most important moments. Pure.
 
-import type { Moment } from "../protocol.gen";
-
 export const REEL_S = 20; // length of a reel [s]
 const ENDING_S = 3; // time before the end of the match that every reel shows [s]
 const JOIN_S = 1; // spans closer than this become one [s]
 const WIDENINGS = 8; // rounds in which spans are lengthened until they fill the reel
 const LEAD_SHARE = 0.6; // share of the added time that comes before a span
-const [CAPTION_LEAD_S, CAPTION_S] = [0.3, 3.5]; // time before a moment from which its caption is shown, and its length
 
 /** Part of a match [s]. */
 export type Span = readonly [start: number, end: number];
@@ -55,13 +52,4 @@ export function chooseSpans(moments: readonly Candidate[], seconds: number, leng
     else share /= 2; // joining filled gaps
   }
   return spans;
-}
-
-/** Return the caption of the latest moment that is shown at a second, "" without one. */
-export function captionAt(moments: readonly Moment[], second: number): string {
-  const shown = moments.filter((moment) => {
-    const start = moment.second - CAPTION_LEAD_S;
-    return second >= start && second < start + CAPTION_S;
-  });
-  return shown.reduce((best, moment) => (moment.second >= best.second ? moment : best), shown[0])?.caption ?? "";
 }

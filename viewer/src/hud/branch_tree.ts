@@ -3,7 +3,7 @@
 
 import { el, setText } from "./dom";
 import type { MatchSummary } from "../protocol.gen";
-import { END_LABELS, SIDES, sideNames } from "../text";
+import { SIDES, endingText, policyName, sideNames } from "../text";
 import { formatRoute } from "../routes";
 import { clockText } from "../timeline";
 
@@ -45,13 +45,13 @@ function parentOf(match: MatchSummary, matches: ReadonlyMap<string, MatchSummary
 /** Return how a branch differs and ended, e.g. "0:21 · no. 7 · B2 expert · without B3 · Red: elimination". */
 export function branchText(match: MatchSummary): string {
   const { parent } = match;
-  const set = Object.entries(parent?.set ?? {}).map(([mech, pilot]) => `${mech} ${pilot}`);
+  const set = Object.entries(parent?.set ?? {}).map(([mech, pilot]) => `${mech} ${policyName(pilot)}`);
   const named = set.length > MOST_NAMED ? [`${set.length} pilots set`] : [...set];
   if (parent?.still.length) named.push(`without ${parent.still.join(", ")}`);
   const number = /-b(\d+)(?:-with)?\.ecr$/.exec(match.file);
   if (number) named.unshift(`no. ${Number(number[1])}`);
   const winner = match.winner === 2 ? "Draw" : SIDES[match.winner];
-  const end = match.live ? "live" : winner ? `${winner}: ${END_LABELS[match.reason] ?? match.reason}` : "incomplete";
+  const end = match.live ? "live" : winner ? `${winner}: ${endingText(match.reason)}` : "incomplete";
   return [clockText((parent?.tick ?? 0) / TICK_HZ), ...named, ...(parent?.changes ?? []), end].join(" · ");
 }
 

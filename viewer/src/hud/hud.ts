@@ -30,7 +30,7 @@ const KNOWLEDGE: Record<Knowledge, string> = {
   none: "could perceive (no sensor data)",
 };
 const SLOW_MS = 90; // update interval of panels that need not be smooth
-const COVERING = ".notes > *, .notice, .win-caption.shown"; // what lies over the free part of the picture
+const COVERING = ".notes > *, .win-caption.shown"; // what lies over the free part of the picture
 
 export interface Panel {
   readonly root: HTMLElement;
@@ -130,7 +130,7 @@ export class Hud {
       button("All matches (Esc)", icon(ICONS.back), showList, "button framed back"),
       this.title,
     ]);
-    this.root = el("div", { class: "hud" }, [
+    this.root = el("div", { class: "hud empty" }, [
       corner,
       tools,
       this.score.root,
@@ -139,7 +139,7 @@ export class Hud {
         this.rosters[1].root,
         el("div", { class: "stack" }, [this.inspector.root, this.minimap.root, this.welcome.root]),
       ]),
-      el("div", { class: "notes" }, [this.mode, this.layerLegend.root, this.banner.root]),
+      el("div", { class: "notes" }, [this.score.notice, this.mode, this.layerLegend.root, this.banner.root]),
       this.timeline.root,
       this.charts.root,
       this.table.root,
@@ -177,7 +177,7 @@ export class Hud {
     this.share.update(match);
     this.showModes(match);
     this.settings.update();
-    this.help.update();
+    this.help.update(match);
     this.charts.update(match);
     this.table.update(match);
     this.banner.update(this.state, match);
@@ -191,6 +191,7 @@ export class Hud {
     this.feed.update(this.state, match);
     this.inspector.update(this.state, match);
     for (const roster of this.rosters) roster.update(match);
+    if (match.chunk || control.isBlank(match)) this.root.classList.remove("empty");
   }
 
   /** Measure which edges of the picture the panels cover, and which boxes captions cover. */
@@ -228,6 +229,7 @@ export class Hud {
   }
 
   leave(): void {
+    this.root.classList.add("empty");
     this.share.leave();
   }
 
@@ -256,6 +258,7 @@ export class Hud {
   }
 
   private open(match: MatchState): void {
+    this.root.classList.add("empty");
     this.shown = match;
     this.slowAt = 0;
     this.feed.announcements.replaceChildren();

@@ -8,7 +8,7 @@ import { ICONS, el, fill, icon, replaceChanged, setText, textButton } from "./do
 import { brand, pageLinks } from "./page_header";
 import { BranchTree } from "./branch_tree";
 import type { Thumbnails } from "./thumbnails";
-import { END_LABELS, runLabel, sideNames } from "../text";
+import { endingText, runLabel, sideNames } from "../text";
 
 const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
@@ -31,7 +31,7 @@ export function fits(match: MatchSummary, text: string): boolean {
     .split(/\s+/)
     .filter((word) => word !== "");
   const { run, file, blue, red, seed, id, reason, live } = match;
-  const fields = [run, file, blue, red, ...sideNames(match), seed, id, reason.replace("_", " "), live ? "live" : ""];
+  const fields = [run, file, blue, red, ...sideNames(match), seed, id, endingText(reason), live ? "live" : ""];
   const all = fields.join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
@@ -117,7 +117,7 @@ class Card {
         ? "incomplete"
         : match.winner === 2
           ? "draw"
-          : (END_LABELS[match.reason] ?? match.reason);
+          : endingText(match.reason);
     const length = clockText(match.ticks / TICK_HZ);
     this.link.classList.toggle("live", match.live);
     const sides = sideNames(match).join(" against ");

@@ -14,6 +14,8 @@ export class HelpPanel {
   readonly root: HTMLElement;
 
   private readonly graphics = el("p", { class: "key-note soft" });
+  private readonly live = el("p", { class: "key-note", text: "The match is live: it goes on while this is open." });
+  private paused: MatchState | null = null; // the match that goes on when the help closes
 
   /** `quality` returns the current graphics tier as text. */
   constructor(
@@ -28,17 +30,25 @@ export class HelpPanel {
       return el("div", { class: "key-group" }, [el("h3", { text: group }), el("dl", {}, entries)]);
     });
     const mouse = "Mouse: drag rotates, right or Shift drag pans, wheel zooms, click selects, double-click follows.";
-    const parts = [legend(), ...groups, el("p", { class: "key-note soft", text: mouse }), this.graphics];
+    const parts = [this.live, legend(), ...groups, el("p", { class: "key-note soft", text: mouse }), this.graphics];
     this.root = dialog("help", "Shortcuts and legend", () => (state.showHelp = false), parts);
   }
 
-  update(): void {
-    this.root.hidden = !this.state.showHelp;
-    if (!this.root.hidden)
-      setText(
-        this.graphics,
-        `Graphics: ${this.quality()}. Settings (/) change it, or ?quality= in the address: ${TIER_NAMES.join(", ")}.`,
-      );
+  /** Show or hide the help; a recorded match pauses while it is open. */
+  update(match: MatchState): void {
+    const { state } = this;
+    if (this.root.hidden === state.showHelp) {
+      if (!state.showHelp && this.paused === match) state.playing = true;
+      this.paused = state.showHelp && state.playing && !match.index.live ? match : null;
+      if (this.paused) state.playing = false;
+    }
+    this.root.hidden = !state.showHelp;
+    if (this.root.hidden) return;
+    this.live.hidden = !match.index.live;
+    setText(
+      this.graphics,
+      `Graphics: ${this.quality()}. Settings (/) change it, or ?quality= in the address: ${TIER_NAMES.join(", ")}.`,
+    );
   }
 }
 

@@ -2,7 +2,7 @@
 // its right leave room, and below them where they leave too little. Both change their width with the match.
 const GAP_PX = 12;
 const WIDEST_PX = 560;
-const NARROWEST_PX = 350; // of a score bar beside the tools
+const NARROWEST_PX = 430; // of a score bar beside the tools
 const TOP_PX = 14;
 const TOOLS_BOTTOM_PX = 64;
 

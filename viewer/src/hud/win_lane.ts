@@ -2,7 +2,7 @@
 // points as marks, and the caption of the current one. Hovering names the causes; a click seeks.
 
 import * as control from "../control";
-import { momentAt } from "../data/moments";
+import { captionAt, fullCaption } from "../caption";
 import { EVEN, type WinPoint } from "../data/winprob";
 import { TEAMS } from "../palette";
 import type { Moment } from "../protocol.gen";
@@ -10,8 +10,8 @@ import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { describe, el, setText } from "./dom";
 import { isOver, winnerText } from "../score_text";
-import { percentText } from "../text";
-import { basisText, causeText, isEven, leaderText, startText } from "./win_text";
+import { causeText, percentText } from "../text";
+import { basisText, isEven, startText } from "./win_text";
 
 const RECENT_S = 4; // time whose change is named [s]
 const NEAR_PIXELS = 7; // a mark this close to the pointer is named [CSS px]
@@ -80,16 +80,15 @@ export class WinLane {
   private lines(match: MatchState, tick: number, near: Moment | undefined): string[] {
     const hz = match.header.tick_hz;
     const point = match.win.at(tick);
-    if (near) return near.rank === 1 ? ["Decisive moment", near.caption] : [near.caption];
+    if (near) return near.rank === 1 ? ["Decisive moment", fullCaption(match, near)] : [fullCaption(match, near)];
     if (!point) return [clockText(tick / hz)];
-    const [low, high] = point.p >= 0.5 ? [point.low, point.high] : [1 - point.high, 1 - point.low];
-    const band = `90 % band ${percentText(low)} to ${percentText(high)}`;
-    const lines = [`${clockText(tick / hz)} ${leaderText(point)} (${band})`];
+    const band = `90 % band ${percentText(point.low)} to ${percentText(point.high)}`;
+    const lines = [`${clockText(tick / hz)} blue ${percentText(point.p)} (${band})`];
     const causes = causeText(EVEN, point);
-    if (causes !== "") lines.push(causes);
+    if (causes !== "") lines.push(`blue: ${causes}`);
     const before = match.win.at(tick - RECENT_S * hz);
     if (before && Math.abs(point.p - before.p) >= LEAST_CHANGE)
-      lines.push(`last ${RECENT_S} s: ${causeText(before, point) || "several small causes"}`);
+      lines.push(`last ${RECENT_S} s, blue: ${causeText(before, point) || "several small causes"}`);
     return lines;
   }
 
@@ -101,12 +100,12 @@ export class WinLane {
     if (this.head.style.left !== share) this.head.style.left = share;
     const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived
     const result = isOver(match, tick) ? match.index.outcome : null;
-    setText(this.now, result ? winnerText(result.winner) : point ? leaderText(point) : "");
+    setText(this.now, result ? winnerText(result.winner) : point ? `Blue ${percentText(point.p)}` : "");
     this.now.classList.toggle("over", result !== null);
     this.now.dataset.team = point && !isEven(point) ? (point.p > 0.5 ? "blue" : "red") : "none";
     const seconds = tick / match.header.tick_hz;
     describe(this.now, point && !result ? basisText(point, seconds) : "");
-    const caption = momentAt(match.moments, tick, match.header.tick_hz)?.caption ?? startText(point, seconds);
+    const caption = (point && captionAt(match, tick)) || startText(point, seconds);
     setText(this.caption, caption);
     this.caption.classList.toggle("shown", caption !== "");
   }

@@ -3,7 +3,7 @@
 import type { ContactRow, LiveMatch, Senses } from "./live_match";
 import { type ChassisName, CHASSIS_NAMES, type Header, MechFlag, type PlaySessionState, SUITES } from "../protocol.gen";
 import type { Command } from "./bindings";
-import { errorText, mechName } from "../text";
+import { endingText, errorText, mechName } from "../text";
 
 const MAX_STABILITY = 100;
 
@@ -111,9 +111,7 @@ export function bearing({ match, pilot }: LiveMatch, x: number, y: number): { an
 /** Return a result in words, e.g. "Blue wins: zone held". */
 export function resultLine(winner: string, reason: string): string {
   if (winner === "") return "The match was left";
-  const how =
-    { zone_control: "zone held", elimination: "all hostiles destroyed", time_up: "time up" }[reason] ?? reason;
-  return winner === "draw" ? `Draw: ${how}` : `${winner === "blue" ? "Blue" : "Red"} wins: ${how}`;
+  return `${winner === "draw" ? "Draw" : winner === "blue" ? "Blue wins" : "Red wins"}: ${endingText(reason)}`;
 }
 
 /** Return the name of a mech, "unknown" for one that the pilot does not know of. */

@@ -2,7 +2,7 @@
 // for each mech. Empty fields keep what the recording has.
 
 import { el, field, option } from "../hud/dom";
-import { className, mechName } from "../text";
+import { className, mechName, policyName } from "../text";
 import type { Header, PlayWelcome } from "../protocol.gen";
 
 const KEEP = ""; // value of fields that keep the recorded pilot
@@ -40,7 +40,7 @@ export class PilotsForm {
     );
     const choices = (label: string, unchanged: string) => {
       const group = (title: string, names: readonly string[]) => {
-        const options = names.map((name) => option(name));
+        const options = names.map((name) => option(name, policyName(name)));
         return options.length === 0 ? null : el("optgroup", { attributes: { label: title } }, options);
       };
       const parts = [option(KEEP, unchanged), group("Levels", welcome.levels), group("Policies", welcome.policies)];

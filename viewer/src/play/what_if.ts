@@ -2,7 +2,7 @@
 // its interval, how they ended, and typical ones to watch and to lay over the match as ghosts.
 
 import { checkbox, dialog, el, field, option, setShare, setText, textButton } from "../hud/dom";
-import { END_LABELS, SIDES, errorText, mechName } from "../text";
+import { SIDES, endingText, errorText, mechName } from "../text";
 import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
@@ -32,8 +32,7 @@ export function shareText({ score, low, high }: { score: number; low: number; hi
 export function endingRows({ endings }: Pick<PlayWhatIfResult, "endings">): [string, number][] {
   const label = (name: string) => {
     const [winner, ...reason] = name.split(" ");
-    const how = END_LABELS[reason.join("_")] ?? reason.join(" ");
-    return `${winner === "draw" ? "Draw" : SIDES[winner === "blue" ? 0 : 1]}: ${how}`;
+    return `${winner === "draw" ? "Draw" : SIDES[winner === "blue" ? 0 : 1]}: ${endingText(reason.join("_"))}`;
   };
   return Object.entries(endings)
     .sort((a, b) => b[1] - a[1])

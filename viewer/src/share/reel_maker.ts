@@ -3,8 +3,9 @@
 
 import * as control from "../control";
 import { MatchScan } from "../data/match_scan";
-import { type Span, captionAt, chooseSpans } from "../data/reel";
+import { type Span, chooseSpans } from "../data/reel";
 import { ChunkStore } from "../data/store";
+import { captionAt } from "../caption";
 import { isOver } from "../score_text";
 import { makePoses } from "../interpolate";
 import type { TierName } from "../quality";
@@ -17,6 +18,7 @@ import { plaqueOf } from "../render/overlay/plaque";
 
 const WAIT_MS = 15; // interval at which a frame that is not complete is tried again
 const PATIENCE_MS = 60_000; // longest wait for one frame
+const READ_S = 1.5; // time after the span of a moment in which its caption is read
 const HOLD_S = 1.6; // time for which the last frame is held
 const BARS = { left: 0, top: 52, right: 0, bottom: 44 }; // edges of the picture that the plaque covers [px]
 
@@ -60,7 +62,9 @@ export class FilmMaker {
     tier: TierName,
   ) {
     const seconds = control.lastTick(match) / match.header.tick_hz;
-    this.spans = typeof part === "number" ? chooseSpans(match.moments, seconds, Math.max(1, part - HOLD_S)) : part;
+    // a caption is complete when its moment has ended, and then has to be read
+    const moments = match.moments.map(({ from, to, rank }) => ({ from, to: to + READ_S, rank }));
+    this.spans = typeof part === "number" ? chooseSpans(moments, seconds, Math.max(1, part - HOLD_S)) : part;
     const { width, height, zoom = 1 } = shape;
     Object.assign(this.canvas, { width, height });
     const size: [number, number] = [Math.round(width * zoom), Math.round(height * zoom)];
@@ -130,7 +134,7 @@ export class FilmMaker {
       await new Promise((done) => setTimeout(done, WAIT_MS));
     }
     const plaque = plaqueOf(match, state.tick);
-    const caption = isOver(match, state.tick) ? plaque.caption : captionAt(this.match.moments, second);
+    const caption = isOver(match, state.tick) ? plaque.caption : captionAt(match, state.tick);
     screen.composeInto(this.canvas, shape.width, shape.height, { ...plaque, caption });
   }
 }

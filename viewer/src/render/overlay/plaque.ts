@@ -1,7 +1,7 @@
 // The plaque of pictures and clips: names, score and time in a bar at the top, a caption in one at the bottom, so that
 // what is shared says by itself which match it shows.
 
-import { momentAt } from "../../data/moments";
+import { captionAt } from "../../caption";
 import { isOver, resultText, zoneText } from "../../score_text";
 import { teamName } from "../../text";
 import { scoreAt } from "../../interpolate";
@@ -29,13 +29,12 @@ export function plaqueOf(match: MatchState, tick: number): Plaque {
   const { header, index, chunk } = match;
   const [blue, red] = chunk ? scoreAt(chunk, tick) : [0, 0];
   const result = index.outcome && isOver(match, tick) ? resultText(header, index.outcome) : null;
-  const moment = momentAt(match.moments, tick, header.tick_hz)?.caption;
   const state = chunk ? zoneText(header, chunk, tick, result !== null) : "";
   return {
     names: [teamName(header, 0), teamName(header, 1)],
     score: [pointsText(blue), pointsText(red)],
     clock: clockText(tick / header.tick_hz),
-    caption: result?.headline ?? moment ?? state,
+    caption: result?.headline ?? (captionAt(match, tick) || state),
     details: result?.details ?? "",
   };
 }
