@@ -57,8 +57,12 @@ export class Feed {
 
   update(state: ViewerState, match: MatchState): void {
     const since = state.tick - SHOWN_S * match.header.tick_hz;
-    const recent = match.markers.filter((marker) => marker.tick <= state.tick && marker.tick > since);
-    const key = `${match.id} ${recent[0]?.tick} ${recent.length} ${match.kills.version}`;
+    // a line has the time of its last event: a mech that was destroyed before is not in it
+    const recent = match.markers.filter(
+      ({ tick, kind, actor }) =>
+        tick <= state.tick && tick > since && (kind === EventKind.KILL || !(match.deaths[actor] <= state.tick)),
+    );
+    const key = `${match.id} ${recent[0]?.tick} ${recent.at(-1)?.tick} ${recent.length} ${match.kills.version}`;
     if (key !== this.shown) {
       this.shown = key;
       const lines = groupEvents(recent).slice(-SHOWN);

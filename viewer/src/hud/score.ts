@@ -23,7 +23,7 @@ function makeHalf(side: "blue" | "red") {
   const alive = el("span", { class: "score-alive" });
   const chance = el("span", { class: "score-chance" });
   const root = el("div", { class: `score-half ${side}` }, [
-    el("div", { class: "score-line" }, [el("span", { class: "team-sign" }), name, points, limit]),
+    el("div", { class: "score-line" }, [el("span", { class: "team-sign" }), name, el("span", {}, [points, limit])]),
     el("div", { class: "score-track" }, [fill]),
     pips,
   ]);
