@@ -46,8 +46,13 @@ API = "/api/"
 """Start of the paths whose Origin is compared: what lies outside is the built viewer, the same for everyone."""
 PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    '<meta name="color-scheme" content="light dark"><title>Echelon: {title}</title><h1>{title}</h1><p>{detail}</p>'
+    "<title>Echelon: {title}</title><style>body{{background:#0b1017;color:#dfe7f1;font:1.1rem/1.6 system-ui;"
+    "max-width:38rem;margin:18vh auto;padding:0 1.5rem;overflow-wrap:anywhere}}"
+    "h1{{color:#6bb2ff}}b{{white-space:nowrap}}</style>"
+    "<h1>{title}</h1><p>{detail}</p>"
 )
+PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""The policy of a page of words, which has no scripts."""
 DETAILS = {
     404: "not found",
     412: "the file has changed; request it again without conditions",
@@ -165,7 +170,8 @@ class Problem(web.Response):
     def __init__(self, status: int, title: str, detail: str) -> None:
         body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
         super().__init__(text=json.dumps(body), status=status, content_type="application/problem+json")
-        self.page = PAGE.format(title=html.escape(title), detail=html.escape(detail))
+        words = re.sub(r"--[a-z-]+", r"<b>\g<0></b>", html.escape(detail))
+        self.page = PAGE.format(title=html.escape(title), detail=words)
 
 
 def exhausted_problem() -> Problem:
@@ -211,13 +217,12 @@ def access_middleware(access: Access) -> Any:
 
 def finish(access: Access, request: web.Request, response: web.StreamResponse) -> None:
     """Set the security headers of a response, and turn a problem into a page for a browser that opens an address."""
-    if isinstance(response, Problem) and "text/html" in request.headers.get("Accept", ""):
-        response.content_type, response.text = "text/html", response.page
-    response.headers.update(HEADERS)
     # "self" does not cover WebSockets in every browser
     sockets = " ".join(f"ws://{host} wss://{host}" for host in hosts_of(request) if access.host_allowed(host))
-    ancestors = access.embed_origin or "'none'"
-    response.headers["Content-Security-Policy"] = POLICY.format(sockets=sockets, ancestors=ancestors)
+    policy = POLICY.format(sockets=sockets, ancestors=access.embed_origin or "'none'")
+    if isinstance(response, Problem) and "text/html" in request.headers.get("Accept", ""):
+        response.content_type, response.text, policy = "text/html", response.page, PAGE_POLICY
+    response.headers.update({**HEADERS, "Content-Security-Policy": policy})
     if access.token and "Cache-Control" in response.headers:  # no shared cache may keep what needs a token
         response.headers["Cache-Control"] = response.headers["Cache-Control"].replace("public", "private")
 
@@ -257,7 +262,9 @@ def refused_origin(access: Access, request: web.BaseRequest, origin: str) -> str
     """Return why a page of this origin may not use the server, empty if it may or none is given."""
     if not origin or access.origin_allowed(origin, hosts_of(request)):
         return ""
-    return f"The page comes from another server than the one it asks. {allowing(origin.partition('://')[2])}".strip()
+    return (
+        f"The server does not know the name in the address of this page. {allowing(origin.partition('://')[2])}".strip()
+    )
 
 
 def allowing(host: str) -> str:

@@ -31,6 +31,10 @@ async def test_foreign_host_header_is_rejected(host, client):
     assert ("--allow-host" in body) == (host.count(":") < 2 or "[" in host)
     status, headers, body = await get(client, "/", headers={"Host": host, "Accept": "text/html,*/*;q=0.8"})
     assert status == 421 and headers["Content-Type"].startswith("text/html") and "<h1>Unknown host name</h1>" in body
+    assert (
+        "script" not in headers["Content-Security-Policy"]
+        and "default-src 'none'" in headers["Content-Security-Policy"]
+    )
     assert (await get(client, headers={"X-Forwarded-Host": host}))[0] == 421
 
 
@@ -43,8 +47,8 @@ async def test_loopback_is_known_at_every_port(host, client):
 
 
 def test_foreign_markup_in_a_refusal_is_text():
-    page = Problem(421, "<b>", "'<script>").page
-    assert "&lt;b&gt;" in page and "&#x27;&lt;script&gt;" in page and "<script>" not in page
+    page = Problem(421, "<i>", "'<script> --x-y").page
+    assert "&lt;i&gt;" in page and "<b>--x-y</b>" in page and "&#x27;&lt;script&gt;" in page and "<script>" not in page
 
 
 CANDIDATES = {

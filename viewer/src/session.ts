@@ -342,7 +342,7 @@ export class Session {
     const { alive, refusal } = await this.api.health();
     if (this.state.connected) return;
     this.setLost(!alive);
-    if (refusal !== "") this.state.problem = refusal;
+    if (refusal !== "") this.state.problem = `No live updates: ${refusal.charAt(0).toLowerCase()}${refusal.slice(1)}`;
   }
 
   /** Find out whether a request failed because the server is lost, or alone. */
