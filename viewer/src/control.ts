@@ -7,7 +7,7 @@ import { HEAT_SIDES } from "./data/heat";
 import { COMEBACK, nextMoment, spanOf } from "./data/moments";
 import { WinCurve } from "./data/win_curve";
 import { chunkAt, isDamage } from "./data/store";
-import { paceAt, shotAt, sideView, teamAxis } from "./director";
+import { framingAt, paceAt, shotAt, sideView, teamAxis } from "./director";
 import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW, wrapAngle } from "./spaces";
@@ -288,7 +288,8 @@ export function updateCursor(state: ViewerState): void {
   const opening = match.axis === null ? match.store.get(0) : undefined;
   if (opening) match.axis = teamAxis(match.header, opening);
   const { camera, selected } = state;
-  if (camera.mode === "director") Object.assign(camera, shotAt(match, state.tick, state) ?? {});
+  const shot = camera.mode === "director" ? shotAt(match, state.tick, state) : null;
+  if (shot) Object.assign(camera, framingAt(shot, state.tick));
   if (followsMech(camera.mode) && selected >= 0)
     camera.target = [poses.x[selected], poses.y[selected], poses.z[selected]];
 }

@@ -1,42 +1,91 @@
-// Camera shots of the director, and its pace. A shot lasts a few seconds: it frames the fight with most damage, or
-// both teams and the zone at the start and while there is none. Blue is on the left and red on the right (in portrait
-// below and above). Pure functions of match, tick and free part of the window, so that the same moment always has the
-// same shot and pace.
+// Camera shots of the director, and its pace. A shot lasts some seconds: it shows the fight with most damage, a mech that
+// is stuck, comes back or is the last of its team, or both teams and the zone. Its angle is the one from which most of
+// both teams is seen between the walls; what still hides them is cut away. Shots alternate between two sets of angles.
+// Blue is on the left and red on the right (in portrait below and above). Pure functions of match, tick and free part of
+// the window, so that the same moment always has the same shot and pace.
 
+import { appearanceTable } from "./data/appearance";
+import { isHidden, isInside } from "./data/line_of_sight";
 import { chunkAt } from "./data/store";
 import { type Chunk, firstAfter } from "./data/replay";
-import { type Insets, type Point, circlePoints, fitPoints, freeTangents } from "./framing";
-import { type MechPose, sampleMech } from "./interpolate";
-import { APPEARANCES, type Appearance } from "./palette";
-import { cellIndex } from "./spaces";
+import { VoxelField } from "./data/voxels";
+import {
+  type Cutaway,
+  type Direction,
+  type Insets,
+  type Point,
+  type Viewpoint,
+  circlePoints,
+  eyeOf,
+  fitPoints,
+  freeTangents,
+  isFramed,
+} from "./framing";
+import { type MechPose, sampleMech, smooth } from "./interpolate";
 import { EventKind, type Header, MechFlag } from "./protocol.gen";
 import type { MatchState } from "./state";
 
-const SHOT_S = 4; // length of a shot
-const AHEAD_S = 3; // time from the start of a shot in which events count [s]
+const SHOT_S = 5.5; // length of a shot whose ends are not moved [s]
+const KILL_NEAR_S = [0.7, 1] as const; // a shot begins earlier for a kill this long after its start, or before it [s]
+const LEAD_S = 1.2; // time before such a kill [s]
+export const LONGEST_S = SHOT_S + LEAD_S + KILL_NEAR_S[1]; // length of the longest shot [s]
 const NEAR = 15; // radius of a fight [vox]
 const NEAR_ZONE = 24; // distance of a fight from the zone within which the zone is framed too [vox]
 const KILL_WORTH = 40; // weight of a kill, in hit points of damage
 const QUIET = 1; // least damage of a shot with a fight [hit points]
+/** What a shot of a mech is worth, in hit points of damage that a fight must have to be shown instead. */
+const WORTH = { last: 60, stillLast: 8, stuck: 25, return: 10 } as const;
+const STUCK_S = 3; // time after which a mech without progress is stuck [s]
+const STUCK_VOX = 0.8; // most progress of a stuck mech in that time [vox]
+const THROTTLE = 0.5; // mean action from which a mech wants to move
 const CLOSEST = 20; // least camera distance [vox]
 const TALL = 2; // height of a framed mech above its centre [vox]
 const PLATE_ROOM = 40; // room for the nameplates of mechs at the edges [CSS px]
-const SIDES = [0, 0.45, -0.45, 0.9, -0.9]; // azimuths tried, relative to the side view [rad]
-const ELEVATIONS = [0.62, 0.85, 1.1]; // elevations tried, flattest first [rad]
-const WIDE_ELEVATION = 0.85; // of shots of both teams [rad]
-const CHECKED_FIGHTERS = 8; // most fighters whose visibility is checked
-const HEAD = 1; // height of a mech's head above its centre [vox]
+/** Azimuths of odd and even shots, relative to the side view [rad]: far enough apart that a cut is seen as one. */
+const SIDES = [
+  [0, 1, -1],
+  [0.5, -0.5],
+] as const;
+const ELEVATIONS = [0.62, 0.85, 1.1, 1.35] as const; // elevations tried, flattest first [rad]
+const START_ELEVATION = 0.85; // of the first shot, which has the side view [rad]
+const STEEP = 0.08; // score that a radian of elevation costs
+const TURN = 0.55; // score by which an angle of the other set must be better; such a shot waits for a better one of its own
+const SAMPLES = [0, 0.5, 1] as const; // shares of a shot at which visibility is scored
+const MOST_SCORED = 24; // most mechs whose visibility is scored
+const HEADS = [0, 0.9] as const; // heights above a mech's centre that are looked at [vox]
+const LEGIBLE = 60; // distance beyond which a mech counts less, in proportion [vox]
+const BYSTANDERS = 0.2; // weight of all living mechs, relative to that of the fighters
+const ZONE_WEIGHT = 0.15; // weight of the zone, relative to that of the mechs
+const MOST_CUT = 26; // largest radius that is cut away [vox]
+const CUT_MARGIN = 2.5; // of that radius beyond who is shown [vox]
+const BACK = 1.15; // factor of the distance that moves a camera out of a wall
+const CANDIDATES_A_CALL = 2; // candidates of the next shot that are scored ahead per call
 const SIDE = -2.15; // azimuth while the teams' places are unknown [rad]
+const OPENING_S = 4; // time at the start without a change of speed [s]
 
 const [SKIP, SLOW] = [2, 0.5];
 const KILL_S = [0.9, 0.6] as const; // time before and after a kill that is slowed down [s]
 const QUIET_S = [1, 2] as const; // seconds before and after the cursor without damage that are skipped
 
+/** What a shot shows: the start, both teams, a fight, a mech that is stuck, comes back or is the last of its team. */
+export type Cause = "start" | "advance" | "fight" | "stuck" | "return" | "last";
+
+/** Where the camera is, and what is cut away. */
+export interface Framing extends Viewpoint {
+  readonly cutaway: Cutaway | null;
+}
+
 export interface Shot {
-  target: [number, number, number]; // [vox]
-  distance: number; // [vox]
-  azimuth: number; // [rad]
-  elevation: number; // [rad]
+  readonly begin: number; // [tick]
+  readonly end: number; // [tick]
+  readonly cause: Cause;
+  readonly mechs: readonly number[]; // who it is about
+  readonly from: Framing; // at its begin
+  readonly to: Framing; // at its end, from the same direction
+  readonly score: number; // how much of both teams and the zone is seen, 1 for all of it
+  readonly usual: number; // the same from the usual angle: the side view, flattest
+  readonly known: number; // last tick that was known of it
+  readonly waits: string; // why it takes an angle of the other shots, "" if it does not
 }
 
 /** Window and its edges that panels cover, of a `ViewerState`. */
@@ -71,7 +120,7 @@ export function paceAt({ index, markers, header }: MatchState, tick: number): nu
   if (markers.some((marker) => marker.kind === EventKind.KILL && near(marker.tick / header.tick_hz, KILL_S)))
     return SLOW;
   const { second, damage } = index.series;
-  if (seconds < SHOT_S) return 1; // the opening shot is there to be looked at
+  if (seconds < OPENING_S) return 1; // the opening shot is there to be looked at
   const known = second.length > 0 && second[second.length - 1] >= seconds;
   const fought = second.some(
     (end, i) => end > seconds - QUIET_S[0] && end - 1 < seconds + QUIET_S[1] && damage[0][i] + damage[1][i] > 0,
@@ -79,135 +128,234 @@ export function paceAt({ index, markers, header }: MatchState, tick: number): nu
   return known && !fought ? SKIP : 1;
 }
 
-const cache = new WeakMap<MatchState, { key: string; shot: Shot | null }>(); // last shot of each open match
+/** The shots of an open match that are found or being found, and its voxels. */
+interface Desk {
+  key: string; // of the inputs other than the number of a shot
+  readonly found: Map<number, Shot>;
+  ahead: { number: number; search: Generator<undefined, Shot> } | null; // search for the next shot
+  voxels: VoxelField | null;
+}
+
+const desks = new WeakMap<MatchState, Desk>();
+
+/** Return the tick at which a shot begins: every few seconds, or earlier before a kill, so that it is seen whole. */
+function beginOf({ header, markers }: MatchState, number: number): number {
+  const at = number * SHOT_S;
+  const [after, before] = KILL_NEAR_S;
+  const seconds = ({ tick }: { tick: number }) => tick / header.tick_hz;
+  const kill = markers.find(
+    (marker) => marker.kind === EventKind.KILL && seconds(marker) > at - before && seconds(marker) < at + after,
+  );
+  return number === 0 ? 0 : (kill ? seconds(kill) - LEAD_S : at) * header.tick_hz;
+}
+
+/** Return the number of the shot at a tick. */
+function numberAt(match: MatchState, tick: number): number {
+  const number = Math.floor(tick / (SHOT_S * match.header.tick_hz));
+  return tick < beginOf(match, number + 1) ? number : number + 1;
+}
 
 /** Return the shot at a tick, or null while its chunks have not arrived. */
 export function shotAt(match: MatchState, tick: number, { window, insets }: View): Shot | null {
-  const span = SHOT_S * match.header.tick_hz;
-  const begin = Math.floor(tick / span) * span;
   const tangents = freeTangents(window, insets, PLATE_ROOM);
-  const key = [begin, match.scenery !== null, match.axis, ...tangents].join(" ");
-  let cached = cache.get(match);
-  if (cached?.key !== key || cached.shot === null)
-    cache.set(match, (cached = { key, shot: findShot(match, begin, tangents) }));
-  return cached.shot && { ...cached.shot, target: [...cached.shot.target] };
+  const key = [match.scenery !== null, match.axis, ...tangents].join(" ");
+  let desk = desks.get(match);
+  if (desk?.key !== key) desks.set(match, (desk = { key, found: new Map(), ahead: null, voxels: desk?.voxels ?? null }));
+  const number = numberAt(match, tick);
+  let shot = desk.found.get(number) ?? finish(match, desk, number, tangents, Infinity);
+  if (!shot) return null;
+  // of a match in progress more becomes known: the shot stays, and follows
+  const scene = shot.known < Math.min(shot.end, lastKnown(match)) ? sceneOf(match, number) : null;
+  if (scene && scene.known > shot.known) desk.found.set(number, (shot = followed(match, desk, shot, scene, tangents)));
+  else if (isKnown(match, number + 1)) finish(match, desk, number + 1, tangents, CANDIDATES_A_CALL);
+  return shot;
+}
+
+function lastKnown({ index }: MatchState): number {
+  return index.chunks.at(-1)?.[1] ?? 0;
+}
+
+/** Return whether a shot can be found before it begins: it is recorded, and more of it will not become known. */
+function isKnown(match: MatchState, number: number): boolean {
+  const grows = match.index.live || match.pilot !== undefined;
+  return beginOf(match, grows ? number + 1 : number) <= lastKnown(match);
+}
+
+/** Go on with the search for a shot; returns it once it is found. */
+function finish(match: MatchState, desk: Desk, number: number, tangents: Tangents, steps: number): Shot | null {
+  if (desk.found.has(number)) return null;
+  if (desk.ahead?.number !== number) {
+    const scene = sceneOf(match, number);
+    desk.ahead = scene && { number, search: findShot(match, desk, scene, tangents) };
+  }
+  if (!desk.ahead) return null;
+  for (let step = 0; step < steps; step++) {
+    const { done, value } = desk.ahead.search.next();
+    if (!done) continue;
+    desk.ahead = null;
+    desk.found.set(number, value);
+    return value;
+  }
+  return null;
+}
+
+/** Return the viewpoint at a share of the way between two of the same direction. */
+function mixViews<V extends Viewpoint>(from: V, to: V, share: number): V & { target: [number, number, number] } {
+  const mix = (a: number, b: number) => a + (b - a) * share;
+  const [x, y, z] = from.target.map((value, axis) => mix(value, to.target[axis]));
+  return { ...from, target: [x, y, z], distance: mix(from.distance, to.distance) };
+}
+
+/** Return where the camera of a shot is at a tick: it follows whom it shows, from one direction. */
+export function framingAt({ begin, end, from, to }: Shot, tick: number): Framing {
+  return mixViews(from, to, smooth((tick - begin) / Math.max(1, end - begin)));
 }
 
 /** Whether the shot at a tick waits for a chunk; failed ones are not awaited. */
 export function awaitsShot(match: MatchState, tick: number): boolean {
   if (match.awaitsAxis) return true;
-  const span = SHOT_S * match.header.tick_hz;
-  return shotChunks(match, Math.floor(tick / span) * span).some((number) => match.store.isPending(number));
+  return chunkNumbers(match, numberAt(match, tick)).some((number) => match.store.isPending(number));
 }
 
-/** Return the numbers of the chunks that the shot beginning at a tick needs. */
-function shotChunks({ index: { chunks }, header }: MatchState, begin: number): number[] {
-  const [first, last] = [chunkAt(chunks, begin), chunkAt(chunks, begin + SHOT_S * header.tick_hz)];
+/** Return the numbers of the chunks that a shot needs. */
+function chunkNumbers(match: MatchState, number: number): number[] {
+  const [first, last] = [number, number + 1].map((shot) => chunkAt(match.index.chunks, beginOf(match, shot)));
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
-function findShot(match: MatchState, begin: number, tangents: [number, number]): Shot | null {
-  const hz = match.header.tick_hz;
-  const numbers = shotChunks(match, begin);
-  const chunks = numbers.map((n) => match.store.get(n)).filter((chunk): chunk is Chunk => chunk !== undefined);
-  if (chunks.length < numbers.length) return null;
-  const placesAt = (seconds: number) => {
-    const at = begin + seconds * hz;
-    const chunk = chunks.find(({ tick1 }) => at <= tick1) ?? chunks[chunks.length - 1];
-    return match.header.roster.map((_, mech) => sampleMech(chunk, mech, Math.min(at, chunk.tick1), hz));
-  };
-  const [now, later] = [placesAt(0), placesAt(AHEAD_S)];
-  const living = now
-    .map((_, mech) => mech)
-    .filter((mech) => match.header.roster[mech].present && isAlive(chunks[0], mech, begin));
-  if (living.length === 0) return null;
-  const worth = combatWeights(chunks, begin, begin + AHEAD_S * hz, match.header.mechs);
-  const azimuth = sideView(match, tangents);
-  const pointsOf = (mechs: readonly number[]) =>
-    mechs.flatMap((mech) =>
-      [now[mech], later[mech]].flatMap(({ x, y, z }): Point[] => [
-        [x, y, z - 1],
-        [x, y, z + TALL],
-      ]),
-    );
-  const fit = (points: readonly Point[], direction: { azimuth: number; elevation: number }): Shot => {
-    const { target, distance } = fitPoints(points, direction, tangents, CLOSEST);
-    return { target, distance, ...direction };
-  };
-  const zone = circlePoints(match.header.zone);
-  if (begin === 0 || worth.reduce((sum, value) => sum + value, 0) < QUIET)
-    return fit([...pointsOf(living), ...zone], { azimuth, elevation: WIDE_ELEVATION });
-  const fight = fightOf(now, living, worth);
-  const [x, y] = (["x", "y"] as const).map((axis) => fight.reduce((sum, m) => sum + now[m][axis], 0) / fight.length);
-  const nearZone = Math.hypot(x - match.header.zone[0], y - match.header.zone[1]) < NEAR_ZONE;
-  const points = [...pointsOf(fight), ...(nearZone ? zone : [])];
-  const fighters = [...fight]
-    .sort((a, b) => worth[b] - worth[a])
-    .slice(0, CHECKED_FIGHTERS)
-    .map((mech) => now[mech]);
-  return fit(points, clearestSide(match, fit(points, { azimuth, elevation: ELEVATIONS[0] }), fighters));
+type Tangents = [number, number];
+
+/** What happens during a shot. */
+interface Scene {
+  readonly number: number;
+  readonly begin: number; // [tick]
+  readonly end: number; // [tick]
+  readonly known: number; // last tick that is known of it
+  readonly chunks: readonly Chunk[];
+  readonly places: readonly (readonly MechPose[])[]; // of all mechs at SAMPLES
+  readonly living: readonly number[]; // at its begin, of those that are known
+  readonly worth: Float64Array; // damage dealt and taken by each mech, kills included [hit points]
 }
 
-function isAlive(chunk: Chunk, mech: number, tick: number): boolean {
+/** Return what happens during a shot, null while its chunks have not arrived or if nobody lives. */
+function sceneOf(match: MatchState, number: number): Scene | null {
+  const { header, store, pilot } = match;
+  const hz = header.tick_hz;
+  const numbers = chunkNumbers(match, number);
+  const chunks = numbers.map((n) => store.get(n)).filter((chunk): chunk is Chunk => chunk !== undefined);
+  // the first shot is the first picture, so that it needs no later chunk
+  const needed = number === 0 ? numbers.slice(0, 1) : numbers;
+  if (chunks.length === 0 || needed.some((n) => !store.get(n) && !store.failure(n))) return null;
+  const [begin, end] = [beginOf(match, number), beginOf(match, number + 1)];
+  const last = chunks[chunks.length - 1];
+  const placesAt = (share: number) => {
+    const at = Math.min(begin + share * (end - begin), last.tick1);
+    return header.roster.map((_, mech) => sampleMech(chunkOf(chunks, at), mech, at, hz));
+  };
+  const isSeen = (mech: number) => header.roster[mech].present && (pilot?.known[mech] ?? 1) > 0;
+  const living = header.roster.map((_, mech) => mech).filter((m) => isSeen(m) && flagsAt(chunks[0], m, begin) & ALIVE);
+  if (living.length === 0) return null;
+  const known = Math.min(end, last.tick1); // of a match in progress, what has happened tells what goes on
+  const worth = combatWeights(chunks, known - (end - begin), known, header.mechs);
+  return { number, begin, end, known, chunks, places: SAMPLES.map(placesAt), living, worth };
+}
+
+const { ALIVE } = MechFlag;
+const DOWN = MechFlag.FALLEN | MechFlag.SHUTDOWN;
+
+/** Return the chunk of a tick, the last one if it is later. */
+function chunkOf(chunks: readonly Chunk[], tick: number): Chunk {
+  return chunks.find(({ tick1 }) => tick <= tick1) ?? chunks[chunks.length - 1];
+}
+
+function flagsAt(chunk: Chunk, mech: number, tick: number): number {
   const frame = Math.max(0, Math.min(chunk.frames, firstAfter(chunk.tick, tick)) - 1);
-  return (chunk.mech.flags[frame * chunk.mechs + mech] & MechFlag.ALIVE) !== 0;
+  return chunk.mech.flags[frame * chunk.mechs + mech];
+}
+
+const apart = (a: MechPose, b: MechPose) => Math.hypot(a.x - b.x, a.y - b.y);
+
+/** Return what a shot shows and whom: what is worth most. */
+function subjectOf(match: MatchState, scene: Scene): { cause: Cause; mechs: number[] } {
+  const { living, worth, places } = scene;
+  if (scene.number === 0) return { cause: "start", mechs: [...living] };
+  const fight = fightOf(places[0], living, worth);
+  const around = (mech: number) => living.filter((other) => apart(places[0][mech], places[0][other]) < NEAR);
+  const found: { cause: Cause; mechs: number[]; value: number }[] = [
+    { cause: "advance", mechs: [...living], value: QUIET },
+    { cause: "fight", mechs: fight, value: fight.reduce((sum, mech) => sum + worth[mech], 0) },
+  ];
+  const { stuck, back, last } = whoStandsOut(match, scene);
+  // every other shot, so that a mech that stays stuck is not all that is seen
+  if (stuck >= 0 && scene.number % 2 === 0) found.push({ cause: "stuck", mechs: around(stuck), value: WORTH.stuck });
+  if (back >= 0) found.push({ cause: "return", mechs: around(back), value: WORTH.return });
+  for (const { mech, fresh } of last) {
+    const hostiles = living.filter((other) => match.header.roster[other].team !== match.header.roster[mech].team);
+    const nearest = hostiles.reduce((a, b) => (apart(places[0][a], places[0][mech]) <= apart(places[0][b], places[0][mech]) ? a : b));
+    const mechs = [...new Set([mech, nearest, ...around(mech)])];
+    found.push({ cause: "last", mechs, value: fresh ? WORTH.last : WORTH.stillLast });
+  }
+  return found.reduce((best, other) => (other.value > best.value ? other : best));
+}
+
+/** Return a mech that is stuck and one that comes back, -1 for none, and the last ones of their teams. */
+function whoStandsOut({ header, deaths }: MatchState, scene: Scene) {
+  const { begin, end, chunks, places, living, worth } = scene;
+  const [first] = chunks;
+  const { tick_hz: hz, roster } = header;
+  const [x, y, radius] = header.zone;
+  const isInZone = (place: MechPose) => Math.hypot(place.x - x, place.y - y) < radius;
+  const later = begin + STUCK_S * hz;
+  const [halfway, final] = [later, end].map((tick) => chunkOf(chunks, tick));
+  const stuck = living.find((mech) => {
+    const went = apart(places[0][mech], sampleMech(halfway, mech, later, hz));
+    if (later > scene.known || went > STUCK_VOX || flagsAt(first, mech, begin) & DOWN) return false;
+    const busy = isInZone(places[0][mech]) || worth[mech] > 0; // has a reason to stand there
+    return (throttleOf(header, first, mech, begin) ?? (busy ? 0 : 1)) > THROTTLE;
+  });
+  const back = living.find((mech) => {
+    const [before, after] = [flagsAt(first, mech, begin), flagsAt(final, mech, end)];
+    const rises = before & DOWN && !(after & DOWN);
+    return after & ALIVE && (rises || (!isInZone(places[0][mech]) && isInZone(places[2][mech])));
+  });
+  const last = [0, 1].flatMap((team) => {
+    const friends = roster.flatMap((mech, m) => (mech.team === team && mech.present ? [m] : []));
+    const left = living.filter((mech) => roster[mech].team === team);
+    if (friends.length < 2 || left.length !== 1 || living.length === 1) return [];
+    return [{ mech: left[0], fresh: friends.some((m) => deaths[m] <= begin && deaths[m] > begin - SHOT_S * hz) }];
+  });
+  return { stuck: stuck ?? -1, back: back ?? -1, last };
+}
+
+/** Return the mean throttle of a mech from a tick to the end of the chunk, 0 to 1; null without policy columns. */
+function throttleOf({ insight: names }: Header, { insight, tick, frames, mechs }: Chunk, mech: number, from: number) {
+  if (!insight || !names) return null;
+  const columns = names.actions.flatMap((name, column) => (name === "forward" || name === "strafe" ? [column] : []));
+  let [sum, count] = [0, 0];
+  for (let frame = 0; frame < frames; frame++) {
+    if (tick[frame] < from) continue;
+    const at = (frame * mechs + mech) * names.actions.length;
+    sum += Math.min(1, Math.hypot(...columns.map((column) => insight.action[at + column])));
+    count++;
+  }
+  return sum / Math.max(1, count);
 }
 
 /** Return the living mechs around the one with most fighting near it. */
 function fightOf(places: readonly MechPose[], living: readonly number[], worth: Float64Array): number[] {
-  const apart = (a: number, b: number) => Math.hypot(places[a].x - places[b].x, places[a].y - places[b].y);
   const totals = new Map(
     living.map((mech) => [
       mech,
-      living.reduce((sum, other) => sum + (apart(mech, other) < NEAR ? worth[other] + 0.01 : 0), 0),
+      living.reduce((sum, other) => sum + (apart(places[mech], places[other]) < NEAR ? worth[other] + 0.01 : 0), 0),
     ]),
   );
   const best = living.reduce((a, b) => ((totals.get(b) ?? 0) > (totals.get(a) ?? 0) ? b : a));
   // opponents may fight over a longer distance
   const most = Math.max(...living.map((mech) => worth[mech]));
-  return living.filter((mech) => apart(best, mech) < NEAR || (worth[mech] > most / 4 && apart(best, mech) < 2 * NEAR));
-}
-
-/** Return the direction with a clear view of most fighters, the shot's own first. */
-function clearestSide(
-  match: MatchState,
-  shot: Shot,
-  fighters: readonly MechPose[],
-): { azimuth: number; elevation: number } {
-  const { scenery, header } = match;
-  let [best, most] = [{ azimuth: shot.azimuth, elevation: shot.elevation }, -1];
-  if (!scenery) return best;
-  for (const elevation of ELEVATIONS) {
-    for (const side of SIDES) {
-      const turned = { ...shot, elevation, azimuth: shot.azimuth + side };
-      const seen = fighters.filter((place) =>
-        hasLineOfSight(turned, place, scenery.appearances, header.world.size),
-      ).length;
-      if (seen > most) [best, most] = [{ azimuth: turned.azimuth, elevation }, seen];
-    }
-  }
-  return best;
-}
-
-/** Return whether no wall stands between a shot's camera and a mech. */
-function hasLineOfSight(shot: Shot, place: MechPose, appearances: Uint8Array, size: readonly number[]): boolean {
-  const flat = Math.cos(shot.elevation) * shot.distance;
-  const camera = [
-    shot.target[0] + Math.cos(shot.azimuth) * flat,
-    shot.target[1] + Math.sin(shot.azimuth) * flat,
-    shot.target[2] + Math.sin(shot.elevation) * shot.distance,
-  ];
-  const way = [camera[0] - place.x, camera[1] - place.y, camera[2] - place.z - HEAD];
-  const steps = Math.ceil(Math.hypot(...way));
-  for (let step = 1; step <= steps; step++) {
-    const [x, y, z] = [place.x, place.y, place.z + HEAD].map((from, axis) =>
-      Math.floor(from + (way[axis] * step) / steps),
-    );
-    if (x < 0 || y < 0 || z < 0 || x >= size[0] || y >= size[1] || z >= size[2]) continue;
-    const { form } = APPEARANCES[appearances[cellIndex(x, y, z, size[0], size[1])] as Appearance];
-    if (form === "block") return false;
-  }
-  return true;
+  return living.filter((mech) => {
+    const away = apart(places[best], places[mech]);
+    return away < NEAR || (worth[mech] > most / 4 && away < 2 * NEAR);
+  });
 }
 
 /** Return the damage dealt and taken by each mech between two ticks, kills included [hit points]. */
@@ -221,4 +369,195 @@ function combatWeights(chunks: readonly Chunk[], from: number, to: number, mechs
     }
   }
   return worth;
+}
+
+/** Search the angle of a shot, one candidate at a time. */
+function* findShot(match: MatchState, desk: Desk, scene: Scene, tangents: Tangents): Generator<undefined, Shot> {
+  const { cause, mechs } = subjectOf(match, scene);
+  const judge = new Judge(match, desk, scene, mechs, tangents, isWide(cause));
+  const centre = sideView(match, tangents);
+  const usual = judge.look(mechs, { azimuth: centre, elevation: cause === "start" ? START_ELEVATION : ELEVATIONS[0] });
+  // those who deal and take most of the damage, without who stands by
+  const most = Math.max(...mechs.map((mech) => scene.worth[mech]));
+  const core = mechs.filter((mech) => scene.worth[mech] > most / 4);
+  const groups = cause === "fight" && core.length > 1 && core.length < mechs.length ? [mechs, core] : [mechs];
+  let best = { ...usual, value: cause === "start" ? Infinity : -Infinity, own: true };
+  for (const elevation of cause === "start" ? [] : ELEVATIONS) {
+    for (const [set, sides] of SIDES.entries()) {
+      for (const side of sides) {
+        for (const group of groups) {
+          const look = judge.look(group, { azimuth: centre + side, elevation });
+          const own = scene.number % SIDES.length === set;
+          const value = look.value - STEEP * (elevation - ELEVATIONS[0]) - (own ? 0 : TURN);
+          if (look.score >= usual.score && value > best.value) best = { ...look, value, own };
+          yield;
+        }
+      }
+    }
+  }
+  const waits = best.own ? "" : "none of its own angles shows as much";
+  const { from, to, score } = best;
+  const cutaway = judge.cutawayFor(best.hidden);
+  return {
+    ...{ begin: scene.begin, end: scene.end, known: scene.known, cause, mechs, waits, score, usual: usual.score },
+    from: { ...from, cutaway },
+    to: { ...to, cutaway },
+  };
+}
+
+/** Return a shot that follows whom it shows to where they are known to be. */
+function followed(match: MatchState, desk: Desk, shot: Shot, scene: Scene, tangents: Tangents): Shot {
+  const { mechs, from, to, cause } = shot;
+  const judge = new Judge(match, desk, scene, mechs, tangents, isWide(cause));
+  const look = judge.look(mechs, from);
+  return { ...shot, known: scene.known, from: { ...from, ...look.from }, to: { ...to, ...look.to } };
+}
+
+function isWide(cause: Cause): boolean {
+  return cause === "start" || cause === "advance";
+}
+
+/** What is seen from a direction. */
+interface Look {
+  readonly from: Viewpoint;
+  readonly to: Viewpoint;
+  readonly score: number; // how much of both teams and the zone is seen, 1 for all of it
+  readonly value: number; // the same, less for mechs far away
+  readonly hidden: boolean; // whether walls hide some of it
+}
+
+/** Frames whom a shot shows, and judges what is seen of them. */
+class Judge {
+  private readonly voxels: Uint8Array | null; // at the shot's begin
+  private readonly size: readonly number[];
+  private readonly weights: readonly (readonly [mech: number, weight: number])[]; // of the scored mechs
+  private readonly ring: readonly Point[]; // of the zone, none if it is not shown
+
+  /** `wide` is a shot of both teams and the zone. */
+  constructor(
+    private readonly match: MatchState,
+    desk: Desk,
+    private readonly scene: Scene,
+    private readonly mechs: readonly number[],
+    private readonly tangents: Tangents,
+    private readonly wide: boolean,
+  ) {
+    const { header, scenery } = match;
+    const { worth, living, places, chunks, begin } = scene;
+    this.size = header.world.size;
+    if (scenery) desk.voxels ??= new VoxelField(scenery.appearances, this.size, appearanceTable(header.materials));
+    desk.voxels?.seek(chunks[0], begin);
+    this.voxels = desk.voxels?.appearances.slice() ?? null;
+    const sum = mechs.reduce((total, mech) => total + worth[mech] + 1, 0);
+    const weight = (mech: number) =>
+      BYSTANDERS / living.length + (mechs.includes(mech) ? (worth[mech] + 1) / sum : 0);
+    this.weights = living
+      .map((mech) => [mech, weight(mech)] as const)
+      .sort((a, b) => b[1] - a[1] || a[0] - b[0])
+      .slice(0, MOST_SCORED);
+    const middle = (axis: "x" | "y") => mechs.reduce((total, m) => total + places[0][m][axis], 0) / mechs.length;
+    const away = Math.hypot(middle("x") - header.zone[0], middle("y") - header.zone[1]);
+    this.ring = wide || away < NEAR_ZONE ? circlePoints(header.zone) : [];
+  }
+
+  /** Return the points of mechs that are framed between two samples. */
+  private points(mechs: readonly number[], samples: readonly number[]): Point[] {
+    return samples.flatMap((sample) =>
+      mechs.flatMap((mech): Point[] => {
+        const { x, y, z } = this.scene.places[sample][mech];
+        return [
+          [x, y, z - 1],
+          [x, y, z + TALL],
+        ];
+      }),
+    );
+  }
+
+  /** Return what is seen of a group from a direction. */
+  look(group: readonly number[], { azimuth, elevation }: Direction): Look {
+    const direction = { azimuth, elevation };
+    let [from, to] = [
+      [0, 1],
+      [1, 2],
+    ].map((samples): Viewpoint => {
+      const points = [...this.points(group, samples), ...this.ring];
+      return { ...fitPoints(points, direction, this.tangents, CLOSEST), ...direction };
+    });
+    while (this.isWalledIn(from, to))
+      [from, to] = [from, to].map((view) => ({ ...view, distance: view.distance * BACK }));
+    let [score, value, hidden] = [0, 0, false];
+    for (const [sample, share] of SAMPLES.entries()) {
+      const seen = this.judge(mixViews(from, to, share), sample);
+      score += seen.score / SAMPLES.length;
+      value += seen.value / SAMPLES.length;
+      hidden ||= seen.hidden;
+    }
+    return { from, to, score, value, hidden };
+  }
+
+  /** Return whether the camera is in a wall on its way. */
+  private isWalledIn(from: Viewpoint, to: Viewpoint): boolean {
+    const { voxels, size } = this;
+    if (!voxels) return false;
+    const [a, b] = [eyeOf(from), eyeOf(to)];
+    const steps = 2 * Math.ceil(Math.hypot(...a.map((value, axis) => b[axis] - value))) + 1;
+    return Array.from({ length: steps + 1 }, (_, i) => eyeOf(mixViews(from, to, i / steps))).some((eye) =>
+      isInside(voxels, size, eye),
+    );
+  }
+
+  private judge(view: Viewpoint, sample: number): { score: number; value: number; hidden: boolean } {
+    const { scene, tangents, mechs, match, ring } = this;
+    const eye = eyeOf(view);
+    const [seen, clear, all] = [
+      [0, 0],
+      [0, 0],
+      [0, 0],
+    ];
+    let hidden = false;
+    for (const [mech, weight] of this.weights) {
+      const { x, y, z } = scene.places[sample][mech];
+      const { team } = match.header.roster[mech];
+      all[team] += weight;
+      if (!isFramed(view, tangents, [x, y, z])) continue;
+      const open = HEADS.filter((high) => !this.isHidden([x, y, z + high], eye)).length / HEADS.length;
+      if (open < 1 && mechs.includes(mech)) hidden = true;
+      seen[team] += weight * open;
+      clear[team] += weight * open * Math.min(1, LEGIBLE / Math.hypot(eye[0] - x, eye[1] - y, eye[2] - z));
+    }
+    const open = ring.filter((point) => !this.isHidden(point, eye)).length;
+    const zone = ring.length > 0 ? open / ring.length : 1;
+    const teams = [0, 1].filter((team) => all[team] > 0);
+    const mean = (part: readonly number[]) =>
+      (teams.reduce((sum, team) => sum + part[team] / all[team], 0) / teams.length + ZONE_WEIGHT * zone) /
+      (1 + ZONE_WEIGHT);
+    return { score: mean(seen), value: mean(clear), hidden: hidden || zone < 1 };
+  }
+
+  private isHidden(point: Point, eye: Point): boolean {
+    return this.voxels !== null && isHidden(this.voxels, this.size, point, eye);
+  }
+
+  /** Return what is cut away so that all of a shot is seen, null if nothing hides it. */
+  cutawayFor(hidden: boolean): Cutaway | null {
+    if (!hidden) return null;
+    const { header } = this.match;
+    const shown = this.wide ? this.ring : [...this.points(this.mechs, [0, 1, 2]), ...this.ring];
+    const middle = [0, 1].map((axis) => {
+      const values = shown.map((point) => point[axis]);
+      return (Math.min(...values) + Math.max(...values)) / 2;
+    });
+    const away = (x: number, y: number) => Math.hypot(x - middle[0], y - middle[1]);
+    const radius = Math.min(MOST_CUT, Math.max(...shown.map(([x, y]) => away(x, y))) + CUT_MARGIN);
+    // a roof on which somebody stands stays
+    const floors = this.scene.places.flatMap((places) =>
+      this.scene.living.map((mech) => {
+        const { x, y, z } = places[mech];
+        const foot = z - (header.chassis[header.roster[mech].chassis]?.size[2] ?? 2) / 2;
+        const stands = away(x, y) < radius && this.voxels && isInside(this.voxels, this.size, [x, y, foot - 0.5]);
+        return stands ? foot : 0;
+      }),
+    );
+    return { centre: [middle[0], middle[1], Math.max(...floors)], radius };
+  }
 }

@@ -25,10 +25,58 @@ export interface Direction {
   readonly elevation: number;
 }
 
+/** What a camera looks at, and from where. */
+export interface Viewpoint extends Direction {
+  readonly target: Point; // [vox]
+  readonly distance: number; // [vox]
+}
+
+/** A disc that is to be seen: terrain in front of it is removed, except for the foot of its walls. */
+export interface Cutaway {
+  readonly centre: Point; // on the floor [vox]
+  readonly radius: number; // [vox]
+}
+
+export const STUB = 1; // height of walls that a cutaway leaves [vox]
 const LEAST_FREE = 1 / 5; // least share of the window that counts as free, along each side
 const MOST_MARGIN = 0.2; // most of the free part that a margin takes at each of its sides
 const ROUNDS = 4; // iterations of centring
 const CORNERS = 12; // points of a circle
+
+/** Return where the camera of a viewpoint is [vox]. */
+export function eyeOf({ target, distance, azimuth, elevation }: Viewpoint): Point {
+  const flat = Math.cos(elevation) * distance;
+  return [
+    target[0] + Math.cos(azimuth) * flat,
+    target[1] + Math.sin(azimuth) * flat,
+    target[2] + Math.sin(elevation) * distance,
+  ];
+}
+
+/** Return whether a point above the floor is cut away, since it hides the disc from an eye; the shaders do the same. */
+export function isCutAway({ centre, radius }: Cutaway, eye: Point, point: Point): boolean {
+  const foot = centre[2] + STUB;
+  if (point[2] < foot || eye[2] <= point[2]) return false;
+  const share = (eye[2] - foot) / (eye[2] - point[2]); // of the way from the eye through the point to the height of the feet
+  return Math.hypot(...[0, 1].map((axis) => eye[axis] + (point[axis] - eye[axis]) * share - centre[axis])) < radius;
+}
+
+/** Return whether a point lies within the tangents of a view. */
+export function isFramed(view: Viewpoint, [across, along]: readonly [number, number], point: Point): boolean {
+  const { right, up, back } = axesOf(view);
+  const [x, y, near] = [right, up, back].map((axis) => dot(point, axis) - dot(view.target, axis));
+  const depth = view.distance - near;
+  return depth > 0 && Math.abs(x) < depth * across && Math.abs(y) < depth * along;
+}
+
+const dot = (a: Point, b: Point) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+
+/** Return the axes of a view to the right, up, and toward the camera. */
+function axesOf({ azimuth, elevation }: Direction): { right: Point; up: Point; back: Point } {
+  const [sin, cos] = [Math.sin(azimuth), Math.cos(azimuth)];
+  const [high, flat] = [Math.sin(elevation), Math.cos(elevation)];
+  return { right: [-sin, cos, 0], up: [-cos * high, -sin * high, flat], back: [cos * flat, sin * flat, high] };
+}
 
 /** Return the free part of a window: its size and how far its centre lies right and down of the window's [CSS px]. */
 export function freeArea(
@@ -64,24 +112,19 @@ export function circlePoints([x, y, radius]: readonly number[]): Point[] {
  */
 export function fitPoints(
   points: readonly Point[],
-  { azimuth, elevation }: Direction,
+  direction: Direction,
   [across, along]: readonly [number, number],
   closest: number,
 ): { target: [number, number, number]; distance: number } {
-  const [sin, cos] = [Math.sin(azimuth), Math.cos(azimuth)];
-  const [high, flat] = [Math.sin(elevation), Math.cos(elevation)];
-  const right: Point = [-sin, cos, 0];
-  const up: Point = [-cos * high, -sin * high, flat];
-  const back: Point = [cos * flat, sin * flat, high]; // toward the camera
+  const { right, up, back } = axesOf(direction);
   const target: [number, number, number] = [0, 1, 2].map(
     (axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length,
   ) as [number, number, number];
   let distance = closest;
   for (let round = 0; round < ROUNDS; round++) {
     const seen = points.map((point) => {
-      const offset = point.map((value, axis) => value - target[axis]);
-      const along3 = (axis: Point) => offset[0] * axis[0] + offset[1] * axis[1] + offset[2] * axis[2];
-      return { x: along3(right), y: along3(up), near: along3(back) };
+      const [x, y, near] = [right, up, back].map((axis) => dot(point, axis) - dot(target, axis));
+      return { x, y, near };
     });
     distance = Math.max(
       closest,

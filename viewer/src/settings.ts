@@ -11,9 +11,10 @@ export interface Settings {
   showMap: boolean;
   showBars: boolean;
   showLinks: boolean;
+  showCutaways: boolean;
 }
 
-const SWITCHES = ["sound", "showMap", "showBars", "showLinks"] as const;
+const SWITCHES = ["sound", "showMap", "showBars", "showLinks", "showCutaways"] as const;
 
 export function parseSettings(text: string | null | undefined): Partial<Settings> {
   const { quality, volume, ...rest } = parseFields(text);
@@ -25,8 +26,8 @@ export function parseSettings(text: string | null | undefined): Partial<Settings
 }
 
 export function settingsText(state: Settings): string {
-  const { quality, sound, volume, showMap, showBars, showLinks } = state;
-  return JSON.stringify({ quality, sound, volume, showMap, showBars, showLinks });
+  const { quality, sound, volume, showMap, showBars, showLinks, showCutaways } = state;
+  return JSON.stringify({ quality, sound, volume, showMap, showBars, showLinks, showCutaways });
 }
 
 /** Keeps the settings of a state in the browser's storage. */

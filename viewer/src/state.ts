@@ -12,7 +12,7 @@ import type { Fog, MatchCursor } from "./data/cursor";
 import type { KillFacts } from "./data/kill_facts";
 import type { WinCurve } from "./data/win_curve";
 import type { Header, IndexView, LeagueView, MatchSummary, Moment } from "./protocol.gen";
-import type { Box, Insets } from "./framing";
+import type { Box, Cutaway, Insets } from "./framing";
 import type { TierName } from "./quality";
 import type { Marker } from "./timeline";
 
@@ -30,6 +30,7 @@ export interface CameraState {
   azimuth: number; // direction from target to camera, counter-clockwise from +x, or from the heading of a followed mech
   elevation: number; // angle above the ground; pi / 2 is straight down
   distance: number; // to the target [vox]
+  cutaway?: Cutaway | null; // of the director's shot
 }
 
 export interface MatchState extends MatchCursor {
@@ -112,6 +113,7 @@ export interface ViewerState {
   showChart: boolean; // whether the match charts are open
   showTable: boolean; // whether the table of all mechs is open
   showBars: boolean; // whether nameplates are shown
+  showCutaways: boolean; // whether walls in front of a fight or of the selected mech are cut away
   problem: string; // problem shown to the user, "" for none
   connected: boolean; // whether the live channel is open
   lost: boolean; // whether the server does not respond
@@ -156,6 +158,7 @@ export function defaults(): ViewerState {
     showChart: false,
     showTable: false,
     showBars: true,
+    showCutaways: true,
     problem: "",
     connected: false,
     lost: false,

@@ -1,4 +1,4 @@
-// Analysis of a match: contacts and fog of war, lines of sight, zone distance, mech curves, and the director.
+// Analysis of a match: contacts and fog of war, lines of sight, zone distance and mech curves.
 
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
@@ -7,7 +7,6 @@ import { occluderHeights, visibleColumns } from "../src/data/line_of_sight";
 import { distanceScale, paintZoneDistance } from "../src/data/heat";
 import { MatchScan } from "../src/data/match_scan";
 import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
-import { shotAt } from "../src/director";
 import { gaitPhase } from "../src/interpolate";
 import { Appearance } from "../src/palette";
 import { MechFlag } from "../src/protocol.gen";
@@ -215,18 +214,6 @@ describe("MatchScan", () => {
   });
 });
 
-test("shotAt is deterministic and keeps a shot for some seconds", async () => {
-  const state = await opened();
-  const match = state.match!;
-  const shots = [90, 100, 150].map((tick) => shotAt(match, tick, state)!);
-  expect(shotAt(match, 90, state)).toEqual(shots[0]);
-  expect(shots[1]).toEqual(shots[0]);
-  const [x, y] = match.header.world.size;
-  for (const { target, distance } of shots) {
-    expect(target[0] >= 0 && target[0] <= x && target[1] >= 0 && target[1] <= y).toBe(true);
-    expect(distance).toBeGreaterThan(10);
-  }
-});
 
 describe("gaitPhase", () => {
   test("ends a chunk on a whole cycle near the recorded distance", () => {

@@ -17,6 +17,7 @@ describe("settings", () => {
       showMap: false,
       showBars: true,
       showLinks: true,
+      showCutaways: true,
     });
   });
 

@@ -1,9 +1,61 @@
-// Visibility of a map from given points: lines of sight to the border in all directions over a height map. Ground
-// beyond a wall is hidden unless it, or a mech standing there, rises above the line over the wall.
+// Visibility of a map from given points: lines of sight to the border in all directions over a height map, and between
+// two points through the voxels. Ground beyond a wall is hidden unless it, or a mech standing there, rises above the
+// line over the wall.
 
-import { APPEARANCES, type Appearance } from "../palette";
+import { type Cutaway, type Point, isCutAway } from "../framing";
+import { APPEARANCES } from "../palette";
+import { cellIndex } from "../spaces";
 
 const VISIBLE_HEIGHT = 1.6; // height above a column that must be visible [vox]
+/** Whether each appearance hides what is behind it. */
+const OPAQUE = Uint8Array.from(Object.values(APPEARANCES), ({ form }) => (form === "block" || form === "heap" ? 1 : 0));
+
+/** Return whether a point lies in an opaque voxel. */
+export function isInside(appearances: Uint8Array, size: readonly number[], point: Point): boolean {
+  const [x, y, z] = point.map(Math.floor);
+  if (x < 0 || y < 0 || z < 0 || x >= size[0] || y >= size[1] || z >= size[2]) return false;
+  return OPAQUE[appearances[cellIndex(x, y, z, size[0], size[1])]] === 1;
+}
+
+/**
+ * Return whether an opaque voxel, other than that of the point, stands between a point of the map and an eye; a cutaway
+ * removes those in front of it.
+ */
+export function isHidden(
+  appearances: Uint8Array,
+  size: readonly number[],
+  point: Point,
+  eye: Point,
+  cutaway: Cutaway | null = null,
+): boolean {
+  const [sizeX, sizeY, sizeZ] = size;
+  let [x, y, z] = [Math.floor(point[0]), Math.floor(point[1]), Math.floor(point[2])];
+  const [wayX, wayY, wayZ] = [eye[0] - point[0], eye[1] - point[1], eye[2] - point[2]];
+  // shares of the way across one voxel, and to the next one
+  const [overX, overY, overZ] = [Math.abs(1 / (wayX || 1e-9)), Math.abs(1 / (wayY || 1e-9)), Math.abs(1 / (wayZ || 1e-9))];
+  let nextX = (wayX > 0 ? x + 1 - point[0] : point[0] - x) * overX;
+  let nextY = (wayY > 0 ? y + 1 - point[1] : point[1] - y) * overY;
+  let nextZ = (wayZ > 0 ? z + 1 - point[2] : point[2] - z) * overZ;
+  for (let share = 0; share < 1; ) {
+    if (x < 0 || y < 0 || z < 0 || x >= sizeX || y >= sizeY || z >= sizeZ) return false;
+    if (share > 0 && OPAQUE[appearances[x + sizeX * (y + sizeY * z)]] === 1) {
+      const at: Point = [point[0] + wayX * share, point[1] + wayY * share, point[2] + wayZ * share];
+      if (!cutaway || !isCutAway(cutaway, eye, at)) return true;
+    }
+    share = Math.min(nextX, nextY, nextZ);
+    if (share === nextX) {
+      x += Math.sign(wayX);
+      nextX += overX;
+    } else if (share === nextY) {
+      y += Math.sign(wayY);
+      nextY += overY;
+    } else {
+      z += Math.sign(wayZ);
+      nextZ += overZ;
+    }
+  }
+  return false;
+}
 
 /** Return the height of the topmost opaque voxel of each column, shape [y, x] [vox]. */
 export function occluderHeights(appearances: Uint8Array, size: readonly number[]): Uint8Array {
@@ -12,8 +64,7 @@ export function occluderHeights(appearances: Uint8Array, size: readonly number[]
   const heights = new Uint8Array(layer);
   for (let z = 0; z < Math.min(sizeZ, 255); z++) {
     for (let column = 0; column < layer; column++) {
-      const { form } = APPEARANCES[appearances[column + layer * z] as Appearance];
-      if (form === "block" || form === "heap") heights[column] = z + 1;
+      if (OPAQUE[appearances[column + layer * z]] === 1) heights[column] = z + 1;
     }
   }
   return heights;

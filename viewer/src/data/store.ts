@@ -8,7 +8,8 @@ import { retryDelay } from "./retry";
 export const MEMORY_BYTES = 64 * 2 ** 20; // budget of decoded chunks
 const MAX_REQUESTS = 3; // at the same time
 const AHEAD = 4; // chunks prefetched in the direction of playback
-export const BEHIND = 2; // chunks prefetched against it, for effects that began earlier and for reversing
+const SHOWN = 2; // chunks before it whose effects may show in the picture
+export const BEHIND = 4; // chunks prefetched against it, for the shot of the director that began there, and for reversing
 const LEAST = 3; // chunks kept whatever they take: the current one and its neighbours
 
 /** Return the chunks around the cursor in the order of need: the current one, then alternating ahead and behind. */
@@ -22,7 +23,7 @@ export function prefetchOrder(here: number, count: number, direction: 1 | -1): n
 /** Return the chunks of the picture at chunk `here` in the order of need: earlier ones have effects that still show. */
 function pictureChunks(here: number): number[] {
   const order = [];
-  for (let step = 0; step <= Math.min(BEHIND, here); step++) order.push(here - step);
+  for (let step = 0; step <= Math.min(SHOWN, here); step++) order.push(here - step);
   return order;
 }
 

@@ -25,16 +25,16 @@ export class SettingsPanel {
     attributes: { type: "range", min: "0", max: "1", step: "0.05" },
   });
   private readonly screen = textButton("", toggleFullscreen, "button framed");
-  private readonly switches: readonly [HTMLInputElement, "sound" | "showMap" | "showBars" | "showLinks"][];
+  private readonly switches: readonly [HTMLInputElement, "sound" | "showMap" | "showBars" | "showLinks" | "showCutaways"][];
 
   /** `quality` returns the current graphics tier as text. */
   constructor(
     private readonly state: ViewerState,
     private readonly quality: () => string,
   ) {
-    this.switches = (["sound", "showMap", "showBars", "showLinks"] as const).map((name) => [checkbox(), name]);
+    this.switches = (["sound", "showMap", "showBars", "showLinks", "showCutaways"] as const).map((name) => [checkbox(), name]);
     for (const [input, name] of this.switches) input.addEventListener("change", () => (state[name] = input.checked));
-    const [sound, map, plates, links] = this.switches.map(([input]) => input);
+    const [sound, map, plates, links, cutaways] = this.switches.map(([input]) => input);
     this.graphics.addEventListener("change", () => (state.quality = parseTier(this.graphics.value)));
     this.volume.addEventListener("input", () => (state.volume = Number(this.volume.value)));
     this.screen.hidden = !canFillScreen();
@@ -45,6 +45,7 @@ export class SettingsPanel {
       field("Minimap (I)", map),
       field("Nameplates (B)", plates),
       field("Sensor and targeting lines (X)", links),
+      field("Cut away walls that hide a fight", cutaways),
       this.screen,
     ]);
   }

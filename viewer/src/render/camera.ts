@@ -13,6 +13,8 @@ const NEAREST = [2, 2.4] as const; // least distance in front of a wall: constan
 const PROBE = 0.5; // search step for walls [vox]
 const NEAR_ENOUGH = 0.004; // distance at which the camera snaps to its target [vox]
 const NEAR_ANGLE = 0.0004; // angle at which it snaps [rad]
+const CUT_ANGLE = 0.3; // turn from which a change of the director's camera is a cut [rad]
+const CUT_WAY = 0.3; // way of its target from which it is one, relative to the distance
 const EYES = 0.24; // eye height above the mech's centre, relative to its height
 const RIDES = 0.97; // progress from which the camera moves rigidly with the mech
 const LIFT = 0.35; // height of the target above the mech's centre, relative to its height
@@ -60,7 +62,8 @@ export class CameraRig {
     if (!match) return false;
     before.copy(this.camera.position);
     aim.copy(this.camera.quaternion);
-    const ease = this.settled && !reducedMotion ? 1 - Math.exp(-EASE * elapsed) : 1;
+    const eases = this.settled && !reducedMotion && !this.isCut(state);
+    const ease = eases ? 1 - Math.exp(-EASE * elapsed) : 1;
     const inside = (desired.mode === "first" && selected >= 0) || desired.mode === "free";
     if (inside) return this.updateInside(state, ease, height);
     const following = desired.mode === "follow" && selected >= 0;
@@ -88,6 +91,13 @@ export class CameraRig {
     this.settled = true;
     this.place();
     return !before.equals(this.camera.position) || !aim.equals(this.camera.quaternion);
+  }
+
+  /** Return whether the state's camera is that of another shot of the director; a small change is eased. */
+  private isCut({ camera: { mode, target, azimuth, distance } }: ViewerState): boolean {
+    if (mode !== "director") return false;
+    const turn = Math.abs(wrapAngle(azimuth - this.azimuth));
+    return turn > CUT_ANGLE || this.focus.distanceTo(spot.set(...target)) > distance * CUT_WAY;
   }
 
   /** Update the first-person or free camera; moving into a mech is eased, moving with it is not. */

@@ -1,11 +1,12 @@
 // Terrain materials of the low tier: two textures and a few multiplications per pixel. They read the same vertices as
 // the materials with patterns: appearance, face, occlusion, tint.
 
-import { Color, GLSL3, ShaderMaterial, Vector3, Vector4 } from "three";
+import { Color, DoubleSide, FrontSide, GLSL3, ShaderMaterial, Vector3, Vector4 } from "three";
 import { POSITION_STEPS } from "../data/mesher";
 import { APPEARANCES, Appearance } from "../palette";
+import { CUTAWAY } from "./cutaway";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
-import { FACADES } from "./terrain_material";
+import { FACADES, INNER } from "./terrain_material";
 import { TILE_VOXELS } from "./tile";
 
 /** Share of the second colour on windows, veins and seams of the tile, glow of the second colour, opacity. */
@@ -42,6 +43,7 @@ flat out vec4 vAccent; // and glow
 flat out vec4 vMask; // and ground 1 or 0
 flat out vec3 vSunLight;
 flat out vec3 vSkyLight;
+flat out float vLevel; // 1 on what looks up
 #ifdef CUT
 out vec3 vVoxel;
 #endif
@@ -67,6 +69,7 @@ void main() {
   vMask = vec4(uMasks[appearance] * (axis < 1.5 ? vec3(1.0) : vec3(0.0, 1.0, 1.0)), appearance == GROUND);
   vSunLight = sunOn(n);
   vSkyLight = skyOn(n);
+  vLevel = n.z;
 #ifdef CUT
   vVoxel = voxel;
 #endif
@@ -82,25 +85,21 @@ flat in vec4 vAccent;
 flat in vec4 vMask;
 flat in vec3 vSunLight;
 flat in vec3 vSkyLight;
+flat in float vLevel;
 #ifdef CUT
 in vec3 vVoxel;
-uniform vec3 uEye, uFocus;
-uniform float uCut;
+${CUTAWAY}
 #endif
 out vec4 fragColour;
 #ifdef OVERLAY
 uniform sampler2D uOverlay;
+uniform float uWalls;
 #endif
 ${PLAIN_SHADE}
 ${PLAIN_FILM}
 void main() {
 #ifdef CUT
-  vec3 way = uFocus - uEye;
-  float along = dot(vVoxel - uEye, way) / dot(way, way);
-  float off = length(vVoxel - uEye - way * along);
-  float dither = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
-  float reach = uCut * (0.45 + 0.55 * dither) * min(1.0, (0.95 - along) * 5.0 + 0.25);
-  if (vVoxel.z > 0.05 && along > 0.0 && along < 0.95 && off < reach) discard;
+  if (isCutAway(vVoxel)) discard;
 #endif
   vec4 tile = texture(uTile, vTile);
   vec4 ground = texture(uGround, vPlace.xy);
@@ -110,9 +109,12 @@ void main() {
   float lightness = sunlit(vPlace.z, ground.a) * (0.62 + 0.38 * vPlace.w);
   vec3 lit = colour * (vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight * lightness);
   lit = film(lit + vAccent.rgb * (vAccent.a * second));
+#ifdef CUT
+  if (!gl_FrontFacing) lit *= ${INNER.toFixed(2)};
+#endif
 #ifdef OVERLAY
   vec4 overlay = texture(uOverlay, vPlace.xy);
-  lit = mix(lit, overlay.rgb, overlay.a);
+  lit = mix(lit, overlay.rgb, overlay.a * max(vLevel, uWalls));
 #endif
   fragColour = vec4(haze(lit), vColour.a);
 }`;
@@ -121,11 +123,10 @@ void main() {
 export interface PlainTerrainUniforms {
   [name: string]: { value: unknown };
   uEye: { value: Vector3 };
-  uFocus: { value: Vector3 };
-  uCut: { value: number };
+  uCut: { value: Vector4 };
 }
 
-/** Create a material: `clear` for water and glass, `cut` with a cutaway in front of a followed mech. */
+/** Create a material: `clear` for water and glass, `cut` with a cutaway, which shows the inner sides of walls. */
 export function plainTerrainMaterial(
   shared: PlainUniforms,
   own: PlainTerrainUniforms,
@@ -141,6 +142,7 @@ export function plainTerrainMaterial(
     fragmentShader: FRAGMENT,
     transparent: clear,
     depthWrite: !clear,
+    side: cut && !clear ? DoubleSide : FrontSide,
     defines: cut ? { CUT: "" } : {},
     uniforms: {
       ...shared,

@@ -121,10 +121,10 @@ export class QuadArena {
     }
   }
 
-  /** Write the index buffer: all quads, or with a camera only those it may see. */
-  selectQuads(camera: PerspectiveCamera | null): void {
+  /** Write the index buffer: all quads, or with a camera only those it may see, with `inner` from both sides. */
+  selectQuads(camera: PerspectiveCamera | null, inner: boolean): void {
     const order = camera
-      ? this.visible(camera)
+      ? this.visible(camera, inner)
       : [...this.meshes.keys()].map((number) => ({ number, sides: 2 ** GROUPS - 1 }));
     const key = order.map(({ number, sides }) => `${number}.${sides}`).join(" ") || "none";
     if (key === this.shown) return;
@@ -152,13 +152,13 @@ export class QuadArena {
   }
 
   /** Return the chunks on screen from near to far, with the visible faces as bits. */
-  private visible(camera: PerspectiveCamera): { number: number; sides: number }[] {
+  private visible(camera: PerspectiveCamera, inner: boolean): { number: number; sides: number }[] {
     frustum.setFromProjectionMatrix(projection.multiplyMatrices(camera.projectionMatrix, camera.matrixWorldInverse));
     voxelPoint(camera.position, eye);
     const seen: { number: number; sides: number; away: number }[] = [];
     for (const [number, { low, box }] of this.slots) {
       if (!frustum.intersectsBox(box)) continue;
-      let sides = 0;
+      let sides = inner ? 2 ** FACES - 1 : 0;
       for (const [axis, name] of (["x", "y", "z"] as const).entries()) {
         if (eye[name] > low[name] - MARGIN) sides |= 1 << (axis * 2);
         if (eye[name] < low[name] + CHUNK + MARGIN) sides |= 2 << (axis * 2);

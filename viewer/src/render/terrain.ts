@@ -9,13 +9,14 @@ import {
   type PerspectiveCamera,
   RGBAFormat,
   type Texture,
-  type Vector3,
 } from "three";
 import type { Scenery } from "../data/appearance";
 import { chunkGrid, chunkOrigin } from "../data/voxels";
+import type { Cutaway } from "../framing";
 import { voxelPoint } from "../spaces";
 import type { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
+import { writeCutaway } from "./cutaway";
 import { writeShadows } from "./ground_texture";
 import { cutChunk, cutTints } from "../data/mesher";
 import { type PlainUniforms, setGround } from "./plain_shader";
@@ -23,13 +24,12 @@ import { plainTerrainMaterial } from "./plain_terrain";
 import { QuadArena } from "./quad_arena";
 import { type TerrainUniforms, clearMaterial, solidMaterial, terrainUniforms } from "./terrain_material";
 
-const CUT_RADIUS = 3.2; // radius of the cutaway in front of the selected mech [vox]
 const SOLID_ORDER = 0.2; // after mechs, before the surroundings
 
 /** Terrain materials of one kind, patterned or plain. */
 interface Coats {
   solid: Material;
-  cut: Material; // solid, with a cutaway in front of the selected mech
+  cut: Material; // solid, with a cutaway
   clear: Material;
 }
 
@@ -67,12 +67,12 @@ export class Terrain {
     private readonly size: readonly number[],
     private readonly shared: PlainUniforms,
   ) {
-    const solid = solidMaterial(this.uniforms);
-    this.rich = { solid, cut: solid, clear: clearMaterial(this.uniforms) };
+    const [solid, cut] = [false, true].map((open) => solidMaterial(this.uniforms, open));
+    this.rich = { solid, cut, clear: clearMaterial(this.uniforms) };
     this.plain = {
       solid: plainTerrainMaterial(shared, this.uniforms, false, false),
       cut: plainTerrainMaterial(shared, this.uniforms, false, true),
-      clear: plainTerrainMaterial(shared, this.uniforms, true, false),
+      clear: plainTerrainMaterial(shared, this.uniforms, true, true),
     };
     this.coats = this.rich;
     this.solid = new QuadArena(solid, true, size);
@@ -157,20 +157,22 @@ export class Terrain {
     });
   }
 
-  /** Update to a moment and camera; terrain in front of `cut` is removed (voxel space), null for none. */
-  setView(seconds: number, camera: PerspectiveCamera, cut: Vector3 | null): void {
+  /** Update to a moment and camera. */
+  setView(seconds: number, camera: PerspectiveCamera, cutaway: Cutaway | null): void {
     // the shadow map needs quads that the camera does not see
-    for (const arena of [this.solid, this.clear]) arena.selectQuads(this.patterns ? null : camera);
+    for (const arena of [this.solid, this.clear])
+      arena.selectQuads(this.patterns ? null : camera, cutaway !== null && arena === this.solid);
     this.uniforms.uTime.value = seconds;
     voxelPoint(camera.position, this.uniforms.uEye.value);
-    if (cut) this.uniforms.uFocus.value.copy(cut);
-    this.uniforms.uCut.value = cut ? CUT_RADIUS : 0;
+    writeCutaway(cutaway, this.uniforms.uCut.value);
     this.shared.uTime.value = seconds;
-    this.applyMaterials(cut !== null);
+    this.applyMaterials(cutaway !== null);
   }
 
-  setOverlay(picture: Texture | null): void {
+  /** Set the ground overlay, null for none; with `walls` it covers more than what is level. */
+  setOverlay(picture: Texture | null, walls: boolean): void {
     this.uniforms.uOverlay.value = picture;
+    this.uniforms.uWalls.value = walls ? 1 : 0;
     if (this.covered === (picture !== null)) return;
     this.covered = picture !== null;
     for (const coats of [this.rich, this.plain]) {
@@ -182,7 +184,7 @@ export class Terrain {
     }
   }
 
-  private applyMaterials(cut: boolean): void {
+  applyMaterials(cut: boolean): void {
     this.solid.mesh.material = cut ? this.coats.cut : this.coats.solid;
     this.clear.mesh.material = this.coats.clear;
   }

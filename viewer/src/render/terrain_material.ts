@@ -2,7 +2,19 @@
 // vertices with appearance, face, occlusion and tint instead of normals and colours. One material for everything
 // opaque, one for water and glass.
 
-import { Color, type DataTexture, MeshLambertMaterial, MeshPhongMaterial, type Texture, Vector2, Vector3 } from "three";
+import {
+  BackSide,
+  Color,
+  type DataTexture,
+  DoubleSide,
+  FrontSide,
+  MeshLambertMaterial,
+  MeshPhongMaterial,
+  type Texture,
+  Vector2,
+  Vector3,
+  Vector4,
+} from "three";
 import { APPEARANCES } from "../palette";
 import { POSITION_STEPS } from "../data/mesher";
 import { TERRAIN_PARS } from "./terrain_shader";
@@ -13,11 +25,13 @@ export interface TerrainUniforms {
   uSoil: { value: Texture | null }; // proximity of plants, houses, lava, water
   uMap: { value: Vector2 }; // size of the map [vox]
   uEye: { value: Vector3 }; // the camera, in voxel space
-  uFocus: { value: Vector3 }; // the camera's target, in voxel space
   uOverlay: { value: Texture | null }; // ground overlay
-  uCut: { value: number }; // radius of the cutaway between them [vox], 0 for none
+  uWalls: { value: number }; // share of it on what is not level
+  uCut: { value: Vector4 }; // the cutaway
 }
 
+const TOP_FACE = 4; // number of the faces that look up
+export const INNER = 0.55; // brightness of the inner sides of walls, relative to the outer ones
 export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
 
 export function terrainUniforms(): TerrainUniforms {
@@ -27,9 +41,9 @@ export function terrainUniforms(): TerrainUniforms {
     uSoil: { value: null as DataTexture | null },
     uMap: { value: new Vector2(1, 1) },
     uEye: { value: new Vector3() },
-    uFocus: { value: new Vector3() },
     uOverlay: { value: null },
-    uCut: { value: 0 },
+    uWalls: { value: 0 },
+    uCut: { value: new Vector4() },
     uColour: { value: appearances.map((appearance) => new Color(appearance.colour)) },
     uAccent: { value: appearances.map((appearance) => new Color(appearance.accent)) },
     uFacade: { value: FACADES.map((facade) => new Color(facade)) },
@@ -81,13 +95,17 @@ function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlu
 const OVERLAY = /* glsl */ `
 #ifdef OVERLAY
 vec4 overlay = texture2D(uOverlay, vVoxel.xy / uMap);
-gl_FragColor.rgb = mix(gl_FragColor.rgb, overlay.rgb * overlay.rgb, overlay.a);
+float tinted = overlay.a * (vCode.y == ${TOP_FACE.toFixed(1)} ? 1.0 : uWalls);
+gl_FragColor.rgb = mix(gl_FragColor.rgb, overlay.rgb * overlay.rgb, tinted);
 #endif
 `;
 
 const SOLID_COLOUR = /* glsl */ `
-if (cutAway()) discard;
+if (isCutAway(vVoxel)) discard;
 Surface surface = surfaceOf(voxelNormal());
+#ifdef DOUBLE_SIDED
+if (!gl_FrontFacing) surface = Surface(surface.colour * ${INNER.toFixed(2)}, vec3(0));
+#endif
 diffuseColor.rgb = surface.colour;
 totalEmissiveRadiance += surface.glow;
 `;
@@ -97,14 +115,16 @@ reflectedLight.indirectDiffuse *= mix(0.34, 1.0, open);
 reflectedLight.directDiffuse *= mix(0.62, 1.0, open);
 `;
 
-export function solidMaterial(uniforms: TerrainUniforms): MeshLambertMaterial {
-  const material = new MeshLambertMaterial();
+/** Create the material of everything opaque; `open` shows the inner sides of walls that are cut away. */
+export function solidMaterial(uniforms: TerrainUniforms, open: boolean): MeshLambertMaterial {
+  const material = new MeshLambertMaterial({ side: open ? DoubleSide : FrontSide, shadowSide: BackSide });
   material.onBeforeCompile = (shader) => inject(shader, uniforms, SOLID_COLOUR, SOLID_OCCLUSION);
   material.customProgramCacheKey = () => "echelon-terrain";
   return material;
 }
 
 const CLEAR_COLOUR = /* glsl */ `
+if (isCutAway(vVoxel)) discard;
 int appearance = int(vCode.x + 0.5);
 vec3 face = voxelNormal();
 vec2 uv = abs(face.x) > 0.5 ? vVoxel.yz : abs(face.y) > 0.5 ? vVoxel.xz : vVoxel.xy;

@@ -2,6 +2,7 @@
 // with distance to avoid flicker. Time is match time, so that seeking is exact.
 
 import { Appearance } from "../palette";
+import { CUTAWAY } from "./cutaway";
 
 const APPEARANCE_CONSTANTS = Object.entries(Appearance)
   .filter(([, value]) => typeof value === "number")
@@ -166,26 +167,16 @@ uniform vec3 uFacade[8];
 uniform sampler2D uSoil;
 uniform vec2 uMap;
 uniform float uTime;
-uniform vec3 uEye, uFocus;
-uniform float uCut;
+${CUTAWAY}
 #ifdef OVERLAY
 uniform sampler2D uOverlay;
+uniform float uWalls;
 #endif
 in vec3 vVoxel;
 flat in vec4 vCode;
 in float vOpen;
 ${NOISE}
 ${SURFACES}
-// whether a fragment lies in the cutaway between camera and target; its edge is dithered
-bool cutAway() {
-  if (uCut <= 0.0 || vVoxel.z < 0.05) return false;
-  vec3 way = uFocus - uEye;
-  float along = dot(vVoxel - uEye, way) / dot(way, way);
-  if (along <= 0.0 || along > 0.95) return false;
-  float off = length(vVoxel - uEye - way * along);
-  float dither = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
-  return off < uCut * (0.45 + 0.55 * dither) * min(1.0, (0.95 - along) * 5.0 + 0.25);
-}
 Surface surfaceOf(vec3 normal_vox) {
   int appearance = int(vCode.x + 0.5);
   bool upright = abs(normal_vox.z) < 0.5;

@@ -12,6 +12,7 @@ import { floorHeights, pathToZone, zoneDistances } from "../data/zone_distance";
 import type { Chunk } from "../data/replay";
 import { appearanceTable } from "../data/appearance";
 import { VoxelField } from "../data/voxels";
+import type { Cutaway } from "../framing";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { WorkerLink } from "../workers/link";
@@ -37,6 +38,7 @@ import { type MeshWorkers, Terrain } from "./terrain";
 import { GroundOverlay } from "./ground_overlay";
 import { ZoneRing } from "./zone";
 
+const CUT_AROUND = 3; // radius of the cutaway around the selected mech [vox]
 const PICK_PIXELS = 34; // most distance of a click from a mech [CSS px]
 
 export function meshWorkers(): MeshWorkers {
@@ -126,6 +128,7 @@ export class MatchView {
       state.layer,
       state.heatSide,
       state.showLinks,
+      state.showCutaways,
       this.match.ghosts?.reduce((sum, { store }) => sum + store.loaded().length + 1, 0),
     ];
   }
@@ -187,7 +190,10 @@ export class MatchView {
     this.terrain.meshAll(this.voxels.appearances);
     this.terrain.setPatterns(this.tier.patterns, this.voxels.appearances);
     this.stage.scene.add(...this.terrain.meshes, this.debris.mesh);
-    this.stage.compile();
+    for (const cut of [true, false]) {
+      this.terrain.applyMaterials(cut);
+      this.stage.compile();
+    }
   }
 
   /** Advance the camera by `elapsed` seconds; returns whether it moved. */
@@ -207,8 +213,9 @@ export class MatchView {
     const { match } = this;
     const seconds = state.tick / match.header.tick_hz;
     if (this.terrain) {
-      this.terrain.setView(seconds, this.stage.camera, this.cutTarget(state));
-      this.terrain.setOverlay(this.ground && GroundOverlay.isEnabled(state) ? this.ground.texture : null);
+      this.terrain.setView(seconds, this.stage.camera, this.cutaway(state));
+      const ground = this.ground && GroundOverlay.isEnabled(state) ? this.ground.texture : null;
+      this.terrain.setOverlay(ground, state.fog !== "none"); // walls out of sight are dark, but have no figures
     }
     const inside = state.camera.mode === "first" ? state.selected : -1;
     this.contacts = inside >= 0 && match.poses.alive[inside] > 0.5 ? perceive(match, state.tick, inside) : null;
@@ -245,12 +252,14 @@ export class MatchView {
     if (this.match.ghosts) drawGhosts(this.overlay, this.match.ghosts, state.tick);
   }
 
-  /** Return the point that terrain is cut away in front of: the selected mech seen from outside, else null. */
-  private cutTarget({ camera, selected }: ViewerState): Vector3 | null {
-    if (camera.mode === "follow") return this.rig.focus;
+  /** Return what is cut away: what hides the director's shot, or the selected mech seen from outside. */
+  private cutaway({ camera, selected, showCutaways }: ViewerState): Cutaway | null {
+    if (!showCutaways) return null;
+    if (camera.mode === "director") return camera.cutaway ?? null;
     if (camera.mode === "first" || camera.mode === "top" || selected < 0 || this.drawn[selected] <= 0) return null;
     const { x, y, z } = this.match.poses;
-    return cut.set(x[selected], y[selected], z[selected] + this.mechs.height(selected) * 0.35);
+    const foot = z[selected] - this.mechs.height(selected) / 2;
+    return { centre: [x[selected], y[selected], foot], radius: CUT_AROUND + this.mechs.width(selected) / 2 };
   }
 
   private drawMoment(state: ViewerState, chunk: Chunk, seconds: number): void {
@@ -374,4 +383,3 @@ export class MatchView {
 
 const spot = new Vector3();
 const eye = new Vector3();
-const cut = new Vector3();

@@ -6,6 +6,7 @@ import { MatchScan } from "../data/match_scan";
 import { type Span, chooseSpans } from "../data/reel";
 import { ChunkStore } from "../data/store";
 import { captionAt } from "../caption";
+import { awaitsShot } from "../director";
 import { isOver } from "../score_text";
 import { makePoses } from "../interpolate";
 import type { TierName } from "../quality";
@@ -129,7 +130,7 @@ export class FilmMaker {
       match.scenery = this.match.scenery; // it may arrive meanwhile
       match.axis ??= this.match.axis;
       control.updateCursor(state);
-      if (screen.film(state, elapsed, cut)) break;
+      if (!awaitsShot(match, state.tick) && screen.film(state, elapsed, cut)) break;
       if (performance.now() - began > PATIENCE_MS) throw new Error(screen.problem || "the picture is not complete");
       await new Promise((done) => setTimeout(done, WAIT_MS));
     }

@@ -1,0 +1,64 @@
+"""What the director shows of the ends of fights, without a browser.
+
+Usage: ``python -m tests.bench.director_sight FILE.ecr…``.
+
+Prints one JSON object: shares of the living mechs that are in the picture in the last 5 s of fights, with no wall
+before them (``walls``) and with none that is not cut away (``seen``), means over matches with bootstrap intervals of
+95 %, and the time of a decision [ms], median and longest. Record matches with ``echelon sim BLUE RED --record``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from echelon.replay.embed import embed_world
+from echelon.replay.reader import Replay
+
+VIEWER = Path(__file__).resolve().parents[2] / "viewer"
+RUN = """
+const { createServer } = await import("vite");
+const options = { configFile: false, logLevel: "error", appType: "custom", server: { middlewareMode: true } };
+const server = await createServer(options);
+await (await server.ssrLoadModule("/tests/sight.ts")).main(process.argv.slice(1));
+await server.close();
+"""
+RESAMPLES = 10_000
+
+
+def sights(files: list[Path]) -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory(prefix="echelon-sight-") as folder:
+        whole = []
+        for number, file in enumerate(files):
+            with Replay(file) as replay:
+                whole.append(Path(folder) / f"{number}.ecr")
+                whole[-1].write_bytes(embed_world(replay))
+        command = ["node", "--input-type=module", "--eval", RUN, "--", *map(str, whole)]
+        done = subprocess.run(command, cwd=VIEWER, capture_output=True, text=True, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def interval(values: np.ndarray) -> list[float]:
+    draws = np.random.default_rng(0).choice(values, (RESAMPLES, len(values))).mean(axis=1)
+    return [round(float(q), 3) for q in np.quantile(draws, [0.025, 0.975])]
+
+
+def main(files: list[Path]) -> None:
+    found = [sight for sight in sights(files) if sight["living"]]
+    times = np.concatenate([sight["ms"] for sight in found])
+    times = times[times > 0.2]  # without those that only look up a shot
+    report: dict[str, object] = {"matches": len(found), "moments": sum(int(str(sight["moments"])) for sight in found)}
+    for name in ("walls", "seen"):
+        shares = np.array([sight[name] / sight["living"] for sight in found])  # type: ignore[operator]
+        report[name] = {"mean": round(float(shares.mean()), 3), "interval": interval(shares)}
+    report["decision_ms"] = [round(float(np.median(times)), 2), round(float(times.max()), 2)]
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main([Path(name) for name in sys.argv[1:]])
