@@ -53,7 +53,7 @@ def main(files: list[Path]) -> None:
     times = np.concatenate([sight["ms"] for sight in found])
     times = times[times > 0.2]  # without those that only look up a shot
     report: dict[str, object] = {"matches": len(found), "moments": sum(int(str(sight["moments"])) for sight in found)}
-    for name in ("walls", "seen"):
+    for name in ("framed", "walls", "seen"):
         shares = np.array([sight[name] / sight["living"] for sight in found])  # type: ignore[operator]
         report[name] = {"mean": round(float(shares.mean()), 3), "interval": interval(shares)}
     report["decision_ms"] = [round(float(np.median(times)), 2), round(float(times.max()), 2)]

@@ -48,7 +48,8 @@ const SIDES = [
 ] as const;
 const ELEVATIONS = [0.62, 0.85, 1.1, 1.35] as const; // elevations tried, flattest first [rad]
 const START_ELEVATION = 0.85; // of the first shot, which has the side view [rad]
-const STEEP = 0.08; // score that a radian of elevation costs
+const STEEP = 0.15; // score that a radian of elevation costs
+const OPENED = 0.8; // worth of what is seen only because walls are cut away, relative to what is seen between them
 const TURN = 0.55; // score by which an angle of the other set must be better; such a shot waits for a better one of its own
 const SAMPLES = [0, 0.5, 1] as const; // shares of a shot at which visibility is scored
 const MOST_SCORED = 24; // most mechs whose visibility is scored
@@ -88,8 +89,9 @@ export interface Shot {
   readonly waits: string; // why it takes an angle of the other shots, "" if it does not
 }
 
-/** Window and its edges that panels cover, of a `ViewerState`. */
+/** Window and its edges that panels cover, and whether walls are cut away, of a `ViewerState`. */
 export interface View {
+  readonly showCutaways: boolean;
   readonly window: readonly [number, number];
   readonly insets: Insets;
 }
@@ -130,7 +132,8 @@ export function paceAt({ index, markers, header }: MatchState, tick: number): nu
 
 /** The shots of an open match that are found or being found, and its voxels. */
 interface Desk {
-  key: string; // of the inputs other than the number of a shot
+  readonly key: string; // of the inputs other than the number of a shot
+  readonly opened: number; // worth of what is seen because walls are cut away
   readonly found: Map<number, Shot>;
   ahead: { number: number; search: Generator<undefined, Shot> } | null; // search for the next shot
   voxels: VoxelField | null;
@@ -156,11 +159,13 @@ function numberAt(match: MatchState, tick: number): number {
 }
 
 /** Return the shot at a tick, or null while its chunks have not arrived. */
-export function shotAt(match: MatchState, tick: number, { window, insets }: View): Shot | null {
+export function shotAt(match: MatchState, tick: number, { window, insets, showCutaways }: View): Shot | null {
   const tangents = freeTangents(window, insets, PLATE_ROOM);
-  const key = [match.scenery !== null, match.axis, ...tangents].join(" ");
-  let desk = desks.get(match);
-  if (desk?.key !== key) desks.set(match, (desk = { key, found: new Map(), ahead: null, voxels: desk?.voxels ?? null }));
+  const key = [match.scenery !== null, match.axis, showCutaways, ...tangents].join(" ");
+  const before = desks.get(match);
+  const opened = showCutaways ? OPENED : 0;
+  const desk = before?.key === key ? before : { key, opened, found: new Map(), ahead: null, voxels: before?.voxels ?? null };
+  desks.set(match, desk);
   const number = numberAt(match, tick);
   let shot = desk.found.get(number) ?? finish(match, desk, number, tangents, Infinity);
   if (!shot) return null;
@@ -422,7 +427,7 @@ interface Look {
   readonly from: Viewpoint;
   readonly to: Viewpoint;
   readonly score: number; // how much of both teams and the zone is seen, 1 for all of it
-  readonly value: number; // the same, less for mechs far away
+  readonly value: number; // the same with what a cutaway opens, less for mechs far away
   readonly hidden: boolean; // whether walls hide some of it
 }
 
@@ -436,7 +441,7 @@ class Judge {
   /** `wide` is a shot of both teams and the zone. */
   constructor(
     private readonly match: MatchState,
-    desk: Desk,
+    private readonly desk: Desk,
     private readonly scene: Scene,
     private readonly mechs: readonly number[],
     private readonly tangents: Tangents,
@@ -508,6 +513,7 @@ class Judge {
 
   private judge(view: Viewpoint, sample: number): { score: number; value: number; hidden: boolean } {
     const { scene, tangents, mechs, match, ring } = this;
+    const { opened } = this.desk;
     const eye = eyeOf(view);
     const [seen, clear, all] = [
       [0, 0],
@@ -523,15 +529,17 @@ class Judge {
       const open = HEADS.filter((high) => !this.isHidden([x, y, z + high], eye)).length / HEADS.length;
       if (open < 1 && mechs.includes(mech)) hidden = true;
       seen[team] += weight * open;
-      clear[team] += weight * open * Math.min(1, LEGIBLE / Math.hypot(eye[0] - x, eye[1] - y, eye[2] - z));
+      const worth = open + opened * (mechs.includes(mech) ? 1 - open : 0);
+      clear[team] += weight * worth * Math.min(1, LEGIBLE / Math.hypot(eye[0] - x, eye[1] - y, eye[2] - z));
     }
     const open = ring.filter((point) => !this.isHidden(point, eye)).length;
     const zone = ring.length > 0 ? open / ring.length : 1;
     const teams = [0, 1].filter((team) => all[team] > 0);
-    const mean = (part: readonly number[]) =>
-      (teams.reduce((sum, team) => sum + part[team] / all[team], 0) / teams.length + ZONE_WEIGHT * zone) /
+    const mean = (part: readonly number[], disc: number) =>
+      (teams.reduce((sum, team) => sum + part[team] / all[team], 0) / teams.length + ZONE_WEIGHT * disc) /
       (1 + ZONE_WEIGHT);
-    return { score: mean(seen), value: mean(clear), hidden: hidden || zone < 1 };
+    const value = mean(clear, zone + opened * (1 - zone));
+    return { score: mean(seen, zone), value, hidden: hidden || zone < 1 };
   }
 
   private isHidden(point: Point, eye: Point): boolean {

@@ -14,10 +14,10 @@ import { type EventRow, draws, eventRows, openedState, smallExpected, smallRepla
 
 const { header, chunks } = smallReplay();
 const WINDOWS: [string, View][] = [
-  ["1440 by 900", { window: [1440, 900], insets: { left: 242, right: 242, top: 86, bottom: 134 } }],
-  ["390 by 844", { window: [390, 844], insets: { left: 0, right: 0, top: 150, bottom: 236 } }],
-  ["844 by 390", { window: [844, 390], insets: { left: 0, right: 0, top: 60, bottom: 70 } }],
-  ["844 by 390 with a card", { window: [844, 390], insets: { left: 84, right: 84, top: 62, bottom: 200 } }],
+  ["1440 by 900", { showCutaways: true, window: [1440, 900], insets: { left: 242, right: 242, top: 86, bottom: 134 } }],
+  ["390 by 844", { showCutaways: true, window: [390, 844], insets: { left: 0, right: 0, top: 150, bottom: 236 } }],
+  ["844 by 390", { showCutaways: true, window: [844, 390], insets: { left: 0, right: 0, top: 60, bottom: 70 } }],
+  ["844 by 390 with a card", { showCutaways: true, window: [844, 390], insets: { left: 84, right: 84, top: 62, bottom: 200 } }],
 ];
 
 /** Return the golden match with all chunks in memory. */

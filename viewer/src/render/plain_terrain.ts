@@ -4,7 +4,7 @@
 import { Color, DoubleSide, FrontSide, GLSL3, ShaderMaterial, Vector3, Vector4 } from "three";
 import { POSITION_STEPS } from "../data/mesher";
 import { APPEARANCES, Appearance } from "../palette";
-import { CUTAWAY } from "./cutaway";
+import { CUTAWAY, SHADE_LEFT } from "./cutaway";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 import { FACADES, INNER } from "./terrain_material";
 import { TILE_VOXELS } from "./tile";
@@ -106,6 +106,9 @@ void main() {
   float second = dot(tile.gba, vMask.xyz);
   vec3 colour = mix(vColour.rgb, vAccent.rgb, second) * tile.r * 2.0;
   colour = mix(colour, ground.rgb * ground.rgb * 0.5, vMask.w);
+#ifdef CUT
+  if (isOpened(vVoxel)) ground.a *= ${SHADE_LEFT.toFixed(2)};
+#endif
   float lightness = sunlit(vPlace.z, ground.a) * (0.62 + 0.38 * vPlace.w);
   vec3 lit = colour * (vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight * lightness);
   lit = film(lit + vAccent.rgb * (vAccent.a * second));

@@ -30,6 +30,7 @@ export interface TerrainUniforms {
   uCut: { value: Vector4 }; // the cutaway
 }
 
+const BARE_LIGHT = 1.6; // skylight on ground whose walls are cut away, which still lies in their shadow
 const TOP_FACE = 4; // number of the faces that look up
 export const INNER = 0.55; // brightness of the inner sides of walls, relative to the outer ones
 export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
@@ -113,6 +114,7 @@ const SOLID_OCCLUSION = /* glsl */ `
 float open = vOpen * vOpen * (3.0 - 2.0 * vOpen);
 reflectedLight.indirectDiffuse *= mix(0.34, 1.0, open);
 reflectedLight.directDiffuse *= mix(0.62, 1.0, open);
+if (isOpened(vVoxel)) reflectedLight.indirectDiffuse *= ${BARE_LIGHT.toFixed(1)};
 `;
 
 /** Create the material of everything opaque; `open` shows the inner sides of walls that are cut away. */
