@@ -391,10 +391,7 @@ export function fly(state: ViewerState, ahead: number, right: number): void {
   camera.target = [
     within(camera.target[0] + ahead * cos * level + right * sin, sizeX),
     within(camera.target[1] + ahead * sin * level - right * cos, sizeY),
-    Math.max(
-      LOWEST_FLIGHT,
-      Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation)),
-    ),
+    Math.max(LOWEST_FLIGHT, Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation))),
   ];
 }
 

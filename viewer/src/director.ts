@@ -1,8 +1,8 @@
-// Camera shots of the director, and its pace. A shot lasts some seconds: it shows the fight with most damage, a mech that
-// is stuck, comes back or is the last of its team, or both teams and the zone. Its angle is the one from which most of
-// both teams is seen between the walls; what still hides them is cut away. Shots alternate between two sets of angles.
-// Blue is on the left and red on the right (in portrait below and above). Pure functions of match, tick and free part of
-// the window, so that the same moment always has the same shot and pace.
+// Camera shots of the director, and its pace. A shot lasts some seconds: it shows the fight with most damage, a mech
+// that is stuck, comes back or is the last of its team, or both teams and the zone. Its angle is the one from which
+// most of both teams is seen between the walls; what still hides them is cut away. Shots alternate between two sets of
+// angles. Blue is on the left and red on the right (in portrait below and above). Pure functions of match, tick and
+// free part of the window, so that the same moment always has the same shot and pace.
 
 import { appearanceTable } from "./data/appearance";
 import { isHidden, isInside } from "./data/line_of_sight";
@@ -50,7 +50,7 @@ const ELEVATIONS = [0.62, 0.85, 1.1, 1.35] as const; // elevations tried, flatte
 const START_ELEVATION = 0.85; // of the first shot, which has the side view [rad]
 const STEEP = 0.15; // score that a radian of elevation costs
 const OPENED = 0.8; // worth of what is seen only because walls are cut away, relative to what is seen between them
-const TURN = 0.55; // score by which an angle of the other set must be better; such a shot waits for a better one of its own
+const TURN = 0.12; // score by which an angle of the other set must be better to be taken
 const SAMPLES = [0, 0.5, 1] as const; // shares of a shot at which visibility is scored
 const MOST_SCORED = 24; // most mechs whose visibility is scored
 const HEADS = [0, 0.9] as const; // heights above a mech's centre that are looked at [vox]
@@ -164,7 +164,8 @@ export function shotAt(match: MatchState, tick: number, { window, insets, showCu
   const key = [match.scenery !== null, match.axis, showCutaways, ...tangents].join(" ");
   const before = desks.get(match);
   const opened = showCutaways ? OPENED : 0;
-  const desk = before?.key === key ? before : { key, opened, found: new Map(), ahead: null, voxels: before?.voxels ?? null };
+  const desk =
+    before?.key === key ? before : { key, opened, found: new Map(), ahead: null, voxels: before?.voxels ?? null };
   desks.set(match, desk);
   const number = numberAt(match, tick);
   let shot = desk.found.get(number) ?? finish(match, desk, number, tangents, Infinity);
@@ -296,7 +297,9 @@ function subjectOf(match: MatchState, scene: Scene): { cause: Cause; mechs: numb
   if (back >= 0) found.push({ cause: "return", mechs: around(back), value: WORTH.return });
   for (const { mech, fresh } of last) {
     const hostiles = living.filter((other) => match.header.roster[other].team !== match.header.roster[mech].team);
-    const nearest = hostiles.reduce((a, b) => (apart(places[0][a], places[0][mech]) <= apart(places[0][b], places[0][mech]) ? a : b));
+    const nearest = hostiles.reduce((a, b) =>
+      apart(places[0][a], places[0][mech]) <= apart(places[0][b], places[0][mech]) ? a : b,
+    );
     const mechs = [...new Set([mech, nearest, ...around(mech)])];
     found.push({ cause: "last", mechs, value: fresh ? WORTH.last : WORTH.stillLast });
   }
@@ -454,8 +457,7 @@ class Judge {
     desk.voxels?.seek(chunks[0], begin);
     this.voxels = desk.voxels?.appearances.slice() ?? null;
     const sum = mechs.reduce((total, mech) => total + worth[mech] + 1, 0);
-    const weight = (mech: number) =>
-      BYSTANDERS / living.length + (mechs.includes(mech) ? (worth[mech] + 1) / sum : 0);
+    const weight = (mech: number) => BYSTANDERS / living.length + (mechs.includes(mech) ? (worth[mech] + 1) / sum : 0);
     this.weights = living
       .map((mech) => [mech, weight(mech)] as const)
       .sort((a, b) => b[1] - a[1] || a[0] - b[0])

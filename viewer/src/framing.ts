@@ -57,7 +57,7 @@ export function eyeOf({ target, distance, azimuth, elevation }: Viewpoint): Poin
 export function isCutAway({ centre, radius }: Cutaway, eye: Point, point: Point): boolean {
   const foot = centre[2] + STUB;
   if (point[2] < foot || eye[2] <= point[2]) return false;
-  const share = (eye[2] - foot) / (eye[2] - point[2]); // of the way from the eye through the point to the height of the feet
+  const share = (eye[2] - foot) / (eye[2] - point[2]); // way to the height of the feet, relative to that to the point
   return Math.hypot(...[0, 1].map((axis) => eye[axis] + (point[axis] - eye[axis]) * share - centre[axis])) < radius;
 }
 

@@ -4,7 +4,16 @@ import { PerspectiveCamera, Vector3 } from "three";
 import { describe, expect, test } from "vitest";
 import { LONGEST_S, type Shot, type View, framingAt, paceAt, shotAt } from "../src/director";
 import type { Chunk } from "../src/data/replay";
-import { type Cutaway, type Insets, type Point, circlePoints, eyeOf, fitPoints, freeArea, freeTangents } from "../src/framing";
+import {
+  type Cutaway,
+  type Insets,
+  type Point,
+  circlePoints,
+  eyeOf,
+  fitPoints,
+  freeArea,
+  freeTangents,
+} from "../src/framing";
 import { isHidden, isInside } from "../src/data/line_of_sight";
 import { Appearance } from "../src/palette";
 import { EventKind, type Header, MECH_COLUMNS, type Marker, MechFlag } from "../src/protocol.gen";
@@ -17,7 +26,10 @@ const WINDOWS: [string, View][] = [
   ["1440 by 900", { showCutaways: true, window: [1440, 900], insets: { left: 242, right: 242, top: 86, bottom: 134 } }],
   ["390 by 844", { showCutaways: true, window: [390, 844], insets: { left: 0, right: 0, top: 150, bottom: 236 } }],
   ["844 by 390", { showCutaways: true, window: [844, 390], insets: { left: 0, right: 0, top: 60, bottom: 70 } }],
-  ["844 by 390 with a card", { showCutaways: true, window: [844, 390], insets: { left: 84, right: 84, top: 62, bottom: 200 } }],
+  [
+    "844 by 390 with a card",
+    { showCutaways: true, window: [844, 390], insets: { left: 84, right: 84, top: 62, bottom: 200 } },
+  ],
 ];
 
 /** Return the golden match with all chunks in memory. */
@@ -91,7 +103,10 @@ async function inTown(seed: number): Promise<MatchState> {
     return { x: x + far * Math.sin(angle), y: y + far * Math.cos(angle), flags: second > deaths[mech] ? 0 : 1 };
   };
   const kills = [1, 3].map((target) => ({ tick: seconds(deaths[target]), kind: EventKind.KILL, actor: 2, target }));
-  const match = await staged(stage, kills.sort((a, b) => a.tick - b.tick));
+  const match = await staged(
+    stage,
+    kills.sort((a, b) => a.tick - b.tick),
+  );
   const appearances = new Uint8Array(sizeX * sizeY * sizeZ);
   for (let house = 0; house < (sizeX * sizeY) / 120; house++) {
     const [left, near] = [share() * sizeX, share() * sizeY].map(Math.floor);
@@ -166,7 +181,17 @@ async function staged(stage: Stage, events: EventRow[] = []): Promise<MatchState
     mech.z = column(() => 1);
     mech.flags = column((m, second) => stage(m, second).flags ?? MechFlag.ALIVE);
     const rows = events.filter((event) => event.tick! > tick0 && event.tick! <= tick1);
-    return { ...chunks[0], tick0, tick1, tick, frames: tick.length, mechs, mech, insight: null, events: eventRows(rows) };
+    return {
+      ...chunks[0],
+      tick0,
+      tick1,
+      tick,
+      frames: tick.length,
+      mechs,
+      mech,
+      insight: null,
+      events: eventRows(rows),
+    };
   });
   const kills = events.filter(({ kind }) => kind === EventKind.KILL);
   const markers = kills.map((event): Marker => [event.tick!, EventKind.KILL, event.actor ?? 0, event.target ?? 0]);
@@ -201,7 +226,10 @@ describe("cause of a shot", () => {
 
   test("is the last mech of a team, with its next opponent", async () => {
     const kill = { tick: seconds(9), kind: EventKind.KILL, actor: 2, target: 0 };
-    const match = await staged((mech, second) => ({ ...apart(mech, second), flags: mech === 0 && second > 9 ? 0 : 1 }), [kill]);
+    const match = await staged(
+      (mech, second) => ({ ...apart(mech, second), flags: mech === 0 && second > 9 ? 0 : 1 }),
+      [kill],
+    );
     expect(shotAt(match, seconds(12), desk)).toMatchObject({ cause: "last", mechs: [1, 2] });
   });
 
@@ -213,6 +241,31 @@ describe("cause of a shot", () => {
     expect(shots[0]).toMatchObject({ cause: "fight", mechs: [0, 1, 2, 3] });
     expect(new Set(shots).size).toBe(1);
   });
+});
+
+test.each([0.9, 0])("with policy columns a mech at throttle %d is stuck if it wants to move", async (throttle) => {
+  const match = await staged((mech, second) => (mech === 3 ? { x: 50, y: 50 } : apart(mech, second)));
+  match.header.insight = { actions: ["forward", "strafe"], terms: [], contacts: 0, estimates: false };
+  for (let number = 0; number < match.index.chunks.length; number++) {
+    const { frames, mechs } = match.store.get(number)!;
+    const action = new Float32Array(frames * mechs * 2).fill(throttle);
+    Object.assign(match.store.get(number)!, { insight: { action } });
+  }
+  const shot = shotAt(match, seconds(12), desk)!;
+  expect(shot.cause).toBe(throttle > 0.5 ? "stuck" : "advance");
+});
+
+test("a shot of a match in progress stays, and follows whom it shows", async () => {
+  const match = await staged((mech, second) => ({ x: 20 + 5 * mech + 2 * second, y: 40 + 5 * Math.sin(second) }));
+  const whole = match.index;
+  const knows = (count: number) => (match.index = { ...whole, live: true, chunks: whole.chunks.slice(0, count) });
+  knows(4);
+  const early = shotAt(match, seconds(7), desk)!;
+  knows(8);
+  const late = shotAt(match, seconds(7), desk)!;
+  expect([late.cause, late.mechs, late.from.azimuth]).toEqual([early.cause, early.mechs, early.from.azimuth]);
+  expect(late.known).toBe(late.end);
+  expect(late.to.target[0] - early.to.target[0]).toBeGreaterThan(0.5);
 });
 
 test("a cutaway opens the way to what it is about, and only there", () => {
@@ -232,7 +285,7 @@ test("isHidden agrees with small steps along the line", () => {
   const share = draws();
   const size = [12, 12, 12];
   const appearances = Uint8Array.from({ length: 1728 }, () => (share() < 0.06 ? Appearance.ROCK : Appearance.AIR));
-  for (let ray = 0; ray < 100; ray++) {
+  for (let ray = 0; ray < 50; ray++) {
     const point = [share() * 12, share() * 12, share() * 12] as const;
     const eye = [share() * 40 - 14, share() * 40 - 14, share() * 30] as const;
     const own = point.map(Math.floor).join();

@@ -31,8 +31,7 @@ export async function openFile(path: string): Promise<MatchState> {
     ),
   );
   const match = (await openedState({ header, chunks }, { markers })).match!;
-  if (map.world)
-    match.scenery = prepareScenery(decodeFileWorld(bytes, map.world, header.world.size), header.materials);
+  if (map.world) match.scenery = prepareScenery(decodeFileWorld(bytes, map.world, header.world.size), header.materials);
   return match;
 }
 

@@ -32,11 +32,15 @@ export function isHidden(
   let [x, y, z] = [Math.floor(point[0]), Math.floor(point[1]), Math.floor(point[2])];
   const [wayX, wayY, wayZ] = [eye[0] - point[0], eye[1] - point[1], eye[2] - point[2]];
   // shares of the way across one voxel, and to the next one
-  const [overX, overY, overZ] = [Math.abs(1 / (wayX || 1e-9)), Math.abs(1 / (wayY || 1e-9)), Math.abs(1 / (wayZ || 1e-9))];
+  const [overX, overY, overZ] = [
+    Math.abs(1 / (wayX || 1e-9)),
+    Math.abs(1 / (wayY || 1e-9)),
+    Math.abs(1 / (wayZ || 1e-9)),
+  ];
   let nextX = (wayX > 0 ? x + 1 - point[0] : point[0] - x) * overX;
   let nextY = (wayY > 0 ? y + 1 - point[1] : point[1] - y) * overY;
   let nextZ = (wayZ > 0 ? z + 1 - point[2] : point[2] - z) * overZ;
-  for (let share = 0; share < 1; ) {
+  for (let share = 0; share < 1;) {
     if (x < 0 || y < 0 || z < 0 || x >= sizeX || y >= sizeY || z >= sizeZ) return false;
     if (share > 0 && OPAQUE[appearances[x + sizeX * (y + sizeY * z)]] === 1) {
       const at: Point = [point[0] + wayX * share, point[1] + wayY * share, point[2] + wayZ * share];

@@ -1,4 +1,4 @@
-// The cutaway in the terrain's shaders: walls and roofs that hide a disc of the map are left out, except for their foot.
+// The cutaway in the terrain's shaders: walls and roofs that hide a disc of the map are left out, all but their foot.
 // `isCutAway` of framing.ts is the same rule for the director.
 
 import { Vector4 } from "three";

@@ -10,6 +10,7 @@ import {
   RGBAFormat,
   Vector2,
   Vector3,
+  Vector4,
 } from "three";
 import { SCENE } from "../palette";
 import { GROUND_TEXELS, SUN_VOXEL } from "./ground_texture";
@@ -25,6 +26,7 @@ export interface PlainUniforms {
   uMapSize: { value: Vector3 }; // size of the map [vox]
   uFog: { value: Vector2 }; // start of the fog, and 1 / its depth
   uTime: { value: number }; // match time [s]
+  uCut: { value: Vector4 }; // the cutaway: centre, height of the feet of its walls, radius, 0 for none [vox]
 }
 
 function groundTexture(): DataTexture {
@@ -38,6 +40,7 @@ export function plainUniforms(): PlainUniforms {
     uMapSize: { value: new Vector3(1, 1, 1) },
     uFog: { value: new Vector2(100, 0.01) },
     uTime: { value: 0 },
+    uCut: { value: new Vector4() },
     uSun: { value: new Vector3(...SUN_VOXEL).normalize() },
     uSunLight: { value: new Color(SCENE.sun).multiplyScalar(SUN_STRENGTH) },
     uSkyLight: { value: new Color(SCENE.hemisphereSky).multiplyScalar(SKY_STRENGTH) },

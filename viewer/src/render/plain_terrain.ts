@@ -126,7 +126,6 @@ void main() {
 export interface PlainTerrainUniforms {
   [name: string]: { value: unknown };
   uEye: { value: Vector3 };
-  uCut: { value: Vector4 };
 }
 
 /** Create a material: `clear` for water and glass, `cut` with a cutaway, which shows the inner sides of walls. */

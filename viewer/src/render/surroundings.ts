@@ -17,8 +17,17 @@ import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, type PlainUniforms } from "./plain_shader";
 import { NOISE } from "./random";
 
+const SECTION = 0.4; // brightness of the inside of walls that are cut away, relative to the ground
+
+/** Whether a point of the plain is seen through the section of a wall that is cut away. */
+const IS_SECTION = /* glsl */ `
+uniform vec4 uCut;
+bool isSection(vec2 at) { return distance(at, uCut.xy) < uCut.w + 2.0 && uCut.w > 0.0; }
+`;
+
 const APRON_PARS = /* glsl */ `
 ${NOISE}
+${IS_SECTION}
 // plain around the map: mottled, with lines every ten voxels and a frame around the map
 float apron(vec2 p) {
   float mottle = 0.86 + 0.2 * noise(p * 0.06) + 0.08 * noise(p * 0.5);
@@ -29,15 +38,16 @@ float apron(vec2 p) {
   mottle *= 1.0 + 0.1 * max(line.x, line.y) * fade;
   vec2 beyond = max(-p, p - uMap);
   float away = max(beyond.x, beyond.y);
+  if (isSection(p)) return ${SECTION.toFixed(2)};
   float rim = smoothstep(1.6, 1.3, away) * smoothstep(0.9, 1.2, away);
   return mottle * (1.0 + 0.5 * rim) * mix(0.82, 1.0, smoothstep(0.0, 14.0, away));
 }
 `;
 
-function richApron(size: { value: Vector2 }): Material {
+function richApron({ uCut }: PlainUniforms, size: { value: Vector2 }): Material {
   const material = new MeshLambertMaterial({ color: SCENE.apron });
   material.onBeforeCompile = (shader) => {
-    shader.uniforms.uMap = size;
+    Object.assign(shader.uniforms, { uMap: size, uCut });
     shader.vertexShader = shader.vertexShader
       .replace("#include <common>", "#include <common>\nout vec3 vGround;")
       .replace(
@@ -72,11 +82,12 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
       in vec3 vLight;
       out vec4 fragColour;
       ${PLAIN_FILM}
+      ${IS_SECTION}
       void main() {
         vec2 beyond = max(-vGround, vGround - uMap);
         float away = max(beyond.x, beyond.y);
         // inside the map, visible only through gaps, it is as bright as the ground
-        vec3 light = away < 0.0 ? vec3(0.36, 0.3, 0.22) : vLight;
+        vec3 light = away < 0.0 ? vec3(0.36, 0.3, 0.22) * (isSection(vGround) ? ${SECTION.toFixed(2)} : 1.0) : vLight;
         float rim = clamp(2.4 - abs(away - 1.25) * 8.0, 0.0, 1.0);
         vec3 colour = 0.48 * light * ((1.0 + 0.5 * rim) * (0.82 + 0.18 * clamp(away / 14.0, 0.0, 1.0)));
         fragColour = vec4(haze(film(colour)), 1.0);
@@ -90,10 +101,11 @@ const BEHIND = { polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits
 export class Apron {
   readonly mesh: Mesh<PlaneGeometry, Material>;
   private readonly size = { value: new Vector2(100, 100) };
-  private readonly rich = richApron(this.size);
+  private readonly rich: Material;
   private readonly plain: Material;
 
   constructor(shared: PlainUniforms) {
+    this.rich = richApron(shared, this.size);
     this.plain = plainApron(shared, this.size);
     for (const material of [this.rich, this.plain]) Object.assign(material, BEHIND);
     this.mesh = new Mesh(new PlaneGeometry(1, 1).rotateX(-Math.PI / 2), this.rich);

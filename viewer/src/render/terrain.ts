@@ -39,7 +39,7 @@ export interface MeshWorkers {
 }
 
 export class Terrain {
-  readonly uniforms: TerrainUniforms = terrainUniforms();
+  readonly uniforms: TerrainUniforms;
   readonly meshes: readonly Mesh[];
   private readonly rich: Coats;
   private readonly plain: Coats;
@@ -67,6 +67,7 @@ export class Terrain {
     private readonly size: readonly number[],
     private readonly shared: PlainUniforms,
   ) {
+    this.uniforms = terrainUniforms(shared.uCut);
     const [solid, cut] = [false, true].map((open) => solidMaterial(this.uniforms, open));
     this.rich = { solid, cut, clear: clearMaterial(this.uniforms) };
     this.plain = {
@@ -164,7 +165,7 @@ export class Terrain {
       arena.selectQuads(this.patterns ? null : camera, cutaway !== null && arena === this.solid);
     this.uniforms.uTime.value = seconds;
     voxelPoint(camera.position, this.uniforms.uEye.value);
-    writeCutaway(cutaway, this.uniforms.uCut.value);
+    writeCutaway(cutaway, this.shared.uCut.value);
     this.shared.uTime.value = seconds;
     this.applyMaterials(cutaway !== null);
   }

@@ -13,7 +13,7 @@ import {
   type Texture,
   Vector2,
   Vector3,
-  Vector4,
+  type Vector4,
 } from "three";
 import { APPEARANCES } from "../palette";
 import { POSITION_STEPS } from "../data/mesher";
@@ -27,7 +27,7 @@ export interface TerrainUniforms {
   uEye: { value: Vector3 }; // the camera, in voxel space
   uOverlay: { value: Texture | null }; // ground overlay
   uWalls: { value: number }; // share of it on what is not level
-  uCut: { value: Vector4 }; // the cutaway
+  uCut: { value: Vector4 }; // of PlainUniforms
 }
 
 const BARE_LIGHT = 1.6; // skylight on ground whose walls are cut away, which still lies in their shadow
@@ -35,7 +35,8 @@ const TOP_FACE = 4; // number of the faces that look up
 export const INNER = 0.55; // brightness of the inner sides of walls, relative to the outer ones
 export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
 
-export function terrainUniforms(): TerrainUniforms {
+/** Return the uniforms; `cut` is the cutaway, which other materials share. */
+export function terrainUniforms(cut: { value: Vector4 }): TerrainUniforms {
   const appearances = Object.values(APPEARANCES);
   return {
     uTime: { value: 0 },
@@ -44,7 +45,7 @@ export function terrainUniforms(): TerrainUniforms {
     uEye: { value: new Vector3() },
     uOverlay: { value: null },
     uWalls: { value: 0 },
-    uCut: { value: new Vector4() },
+    uCut: cut,
     uColour: { value: appearances.map((appearance) => new Color(appearance.colour)) },
     uAccent: { value: appearances.map((appearance) => new Color(appearance.accent)) },
     uFacade: { value: FACADES.map((facade) => new Color(facade)) },
