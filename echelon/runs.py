@@ -7,17 +7,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import math
 import os
 import random
 import re
 import shlex
+import sys
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from echelon.files import make_folder, reason_of
 from echelon.state_files import IrregularFileError, parse_json, read_bounded
@@ -27,6 +31,11 @@ WRITTEN_FOLDERS = ("log", "control", "checkpoints", "replays", "replays/worlds",
 
 ID_DIGITS = 16
 """Digits of the id of a recorded match."""
+
+LATEST, TRAINING = "latest", "train"
+"""Name of the newest training run, and the kind of training runs."""
+CLOCK_TOLERANCE_S = 86_400.0
+"""How far ahead of this machine's clock that of another may be [s]; a later time is that of a wrong clock."""
 
 HOME_VARIABLE = "ECHELON_HOME"
 DEFAULT_HOME = "runs"
@@ -138,6 +147,9 @@ class RunPaths:
     checkpoint_now = RunFile("control", "checkpoint")
     """Exists while a checkpoint is requested."""
 
+    def __fspath__(self) -> str:
+        return str(self.root)
+
     @property
     def id(self) -> str:
         return self.root.name
@@ -146,6 +158,61 @@ class RunPaths:
     def queued(self) -> Path:
         """Ticket of a run that the queue starts, until it has ended."""
         return self.root.parent / "queue" / "tickets" / self.id
+
+
+class OpenRun(RunPaths):
+    """A run whose folder this process holds open: its paths follow the folder to another name.
+
+    ``FileNotFoundError`` names the folder once it is deleted, so that nothing is written where it was.
+    """
+
+    def __init__(self, root: Path) -> None:
+        object.__setattr__(self, "_root", root.absolute())
+        object.__setattr__(self, "_handle", os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self._handle)
+
+    @property
+    def root(self) -> Path:  # pyright: ignore[reportIncompatibleVariableOverride]
+        found = self._root
+        if not self._is_at(found):
+            with contextlib.suppress(OSError):
+                found = _path_of(self._handle)
+            if not self._is_at(found):
+                raise FileNotFoundError(f"run folder {str(self._root)!r} was deleted while its job ran")
+            object.__setattr__(self, "_root", found)
+        return found
+
+    def _is_at(self, path: Path) -> bool:
+        try:
+            return os.path.samestat(os.stat(path), os.fstat(self._handle))
+        except OSError:
+            return False
+
+
+def follow_folder(paths: RunPaths) -> RunPaths:
+    """Return paths of a run that follow its folder where it is renamed; the same ones where it cannot be opened."""
+    try:
+        return OpenRun(paths.root)
+    except OSError:
+        return paths
+
+
+def is_deleted(paths: RunPaths) -> bool:
+    """Whether a run's folder or its spec.json was deleted; ``rm -r`` may leave what was written meanwhile."""
+    try:
+        return not os.path.lexists(paths.spec)
+    except FileNotFoundError:
+        return True
+
+
+def _path_of(handle: int) -> Path:
+    """Return the path of an open folder as the system knows it now."""
+    if sys.platform == "darwin":
+        return Path(os.fsdecode(fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
+    return Path(os.readlink(f"/proc/self/fd/{handle}"))
 
 
 def require_plain_files(paths: RunPaths) -> None:
@@ -232,11 +299,11 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
     return paths
 
 
-def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
-    """Return every run under ``home``, newest first; hidden folders and folders without spec.json are no runs.
+def list_runs(home: str | os.PathLike[str] | None = None, kind: str = "") -> list[RunPaths]:
+    """Return every run under ``home``, or those of one kind, newest first by the recorded time of the request.
 
-    Nor are folders whose names a command would take for options. A damaged spec.json costs names and settings only.
-    ``ValueError`` where the runs folder cannot be read.
+    Hidden folders, folders without spec.json and those whose names a command would take for options are no runs. A
+    damaged spec.json costs names and settings only. ``ValueError`` where the runs folder cannot be read.
     """
     root = runs_home(home)
     try:
@@ -247,28 +314,56 @@ def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
         raise ValueError(
             f"runs folder {str(root)!r} cannot be read: {reason_of(error)}; try another {HOME_VARIABLE}"
         ) from error
-    folder = str(root)
-    return [RunPaths(root / name) for name in sorted(names, reverse=True) if _is_run(os.path.join(folder, name))]
+    folder, latest_s = str(root), time.time() + CLOCK_TOLERANCE_S
+    requests = {name: found for name in names if (found := _request(os.path.join(folder, name))) is not None}
+    chosen = [name for name, found in requests.items() if not kind or found.kind == kind]
+
+    def age(name: str) -> tuple[float, str]:
+        created = requests[name].created
+        return (created if created <= latest_s else 0.0), name
+
+    return [RunPaths(root / name) for name in sorted(chosen, key=age, reverse=True)]
 
 
-def _is_run(folder: Path | str) -> bool:
-    """Whether the folder is a run; an unreadable folder is not."""
-    return os.path.lexists(os.path.join(folder, "spec.json"))
+class Request(NamedTuple):
+    """When a job was requested [s since the epoch], 0 where that is unknown, and its kind."""
+
+    created: float = 0.0
+    kind: str = ""
 
 
-def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
-    """Return the run with a name: a folder, an id, ``latest``, or an unambiguous part of an id.
+def _request(folder: str) -> Request | None:
+    """Return the request of a run; None for a folder that is none, or that cannot be read."""
+    path = os.path.join(folder, "spec.json")
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return None
+    return _read_request(path, state.st_ino, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_request(path: str, *state: int) -> Request:
+    row = read_json(Path(path)) or {}
+    created, kind = row.get("created"), row.get("kind")
+    is_time = isinstance(created, (int, float)) and math.isfinite(created)
+    return Request(float(created) if is_time else 0.0, kind if isinstance(kind, str) else "")
+
+
+def find_run(name: str, home: str | os.PathLike[str] | None = None, kind: str = TRAINING) -> RunPaths:
+    """Return the run with a name: a folder, an id, an unambiguous part of one, or ``latest``, the newest of a kind.
 
     A prefix takes precedence over another part. ``RunNotFoundError`` names the most similar or all matching runs.
     """
-    if name and _is_run(Path(name)):
+    if name and os.path.lexists(os.path.join(name, "spec.json")):
         return RunPaths(Path(name).absolute())
-    runs = list_runs(home)
-    if name == "latest" and runs:
-        return runs[0]
-    by_id = {run.id: run for run in runs}
+    if name == LATEST and (newest := list_runs(home, kind)):
+        return newest[0]
+    by_id = {run.id: run for run in list_runs(home)}
     if name in by_id:
         return by_id[name]
+    if name == LATEST and by_id:
+        raise RunNotFoundError(f"no run in {str(runs_home(home))!r} is of kind {kind!r}; see: echelon runs list")
     matches = [i for i in by_id if name and i.startswith(name)] or [i for i in by_id if name and name in i]
     if len(matches) == 1:
         return by_id[matches[0]]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from echelon.jobs.status import JobStatus, job_status
-from echelon.runs import RunPaths
+from echelon.runs import RunPaths, follow_folder, is_deleted
 from echelon.telemetry.evaluations import newest_results
 from echelon.telemetry.events import (
     Event,
@@ -75,7 +75,7 @@ class Follower:
 
     def __init__(self, paths: RunPaths, *, as_json: bool = False, quiet: bool = False, live: bool = False) -> None:
         """Follow a run; ``quiet`` prints nothing, ``live`` shows the phase on a terminal until the end."""
-        self.paths = paths
+        self.paths, self._id = follow_folder(paths), paths.id
         self.as_json = as_json
         self._quiet, self._live = quiet, live
         self.feed = SnapshotFeed(paths.metrics)
@@ -88,7 +88,10 @@ class Follower:
         started = time.monotonic()
         try:
             while True:
+                if is_deleted(self.paths):
+                    raise ValueError(f"run {self._id!r} was deleted while it ran, which ends its job")
                 status = job_status(self.paths)
+                self.feed.move(self.paths.metrics)
                 events, self.snapshot = self.feed.poll()
                 if waiting and events and not self._live:
                     waiting.stop()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import time
 
 import pytest
 
@@ -13,6 +16,8 @@ from echelon.runs import (
     RunPaths,
     create_run,
     find_run,
+    follow_folder,
+    is_deleted,
     list_runs,
     load_json,
     new_run_id,
@@ -76,7 +81,33 @@ def test_find_run_by_id_prefix_words_folder_and_latest():
     one, two = make_run("20260101-000000-a-calm-fox"), make_run("20260102-000000-a-wild-owl")
     for name in (one.id, "20260101", "calm-fox", "calm", str(one.root)):
         assert find_run(name) == one
-    assert find_run("latest") == two
+    with pytest.raises(RunNotFoundError, match="is of kind 'train'"):
+        find_run("latest")
+    assert list_runs() == [two, one], "without a recorded time the name decides"
+
+
+def test_runs_follow_the_recorded_time_and_latest_is_a_training_run():
+    now, year = time.time(), 365 * 86_400.0
+    ages = {"20260101-000000-a-newest": 60.0, "paper-baseline": year / 4, "20280101-000000-a-wrong-clock": -2 * year}
+    for name, age in ages.items():
+        make_run(name).spec.write_text(json.dumps({"kind": "train", "created": now - age}))
+    session = make_run("20000101-000000-play-calm-fox")
+    session.spec.write_text(json.dumps({"kind": "play", "created": now}))
+    assert [run.id for run in list_runs()] == [session.id, *ages]
+    assert find_run("latest").id == "20260101-000000-a-newest" and find_run("latest", kind="play") == session
+
+
+def test_open_run_follows_its_folder_and_names_a_deleted_one(tmp_path):
+    (tmp_path / "one").mkdir()
+    run = follow_folder(RunPaths(tmp_path / "one"))
+    atomic_write(run.spec, "{}")
+    (tmp_path / "one").rename(tmp_path / "two")
+    (tmp_path / "one").mkdir()
+    assert run.id == "two" and run.spec == tmp_path / "two" / "spec.json" and not is_deleted(run)
+    shutil.rmtree(tmp_path / "two")
+    assert is_deleted(run)
+    with pytest.raises(FileNotFoundError, match="run folder '.*two' was deleted while its job ran"):
+        _ = run.metrics
 
 
 def test_find_run_ambiguous_name_lists_matches():
@@ -101,7 +132,7 @@ def test_find_run_invalid_name_raises_error(name):
 
 def test_create_and_find_run_in_any_home(hostile_home):
     paths = create_run("quickstart")
-    atomic_write(paths.spec, "{}")
+    atomic_write(paths.spec, '{"kind": "train"}')
     assert paths.root.parent == hostile_home
     assert find_run("latest") == paths
 

@@ -7,9 +7,9 @@ records, the supervisor ``MachineAlertRules`` to the machine and the job's state
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from echelon import machine
 from echelon.jobs.usage import MIB, disk_free_mb
@@ -105,7 +105,7 @@ def alert(message: str, event: EventUpdate | EventEval, level: str = "warning") 
     return EventAlert(message=message, level=level, update=event.update, global_step=event.global_step)
 
 
-def resources(folder: Path) -> dict[str, tuple[float, str]]:
+def resources(folder: os.PathLike[str]) -> dict[str, tuple[float, str]]:
     """Return the free amount of disk and memory as a multiple of its limit, NaN where unknown, and the alert."""
     disk_mb, memory = disk_free_mb(folder), machine.memory()
     free_mb = memory.available / MIB
@@ -125,7 +125,7 @@ def resources(folder: Path) -> dict[str, tuple[float, str]]:
 class MachineAlertRules:
     """Alert rules over machine resources and stalled workers."""
 
-    folder: Path
+    folder: os.PathLike[str]
     _low: set[str] = field(default_factory=set)
     _stalled: bool = False
 

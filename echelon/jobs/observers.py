@@ -14,6 +14,7 @@ import glob
 import importlib
 import json
 import logging
+import math
 import os
 import queue
 import stat
@@ -30,8 +31,8 @@ from echelon.files import fsync
 from echelon.jobs import lock
 from echelon.jobs.spec import NOTIFY_VARIABLE, read_spec
 from echelon.jobs.status import JobStatus, job_status
-from echelon.runs import RunPaths, read_json
-from echelon.telemetry.events import Event, EventAlert, EventEval, EventResume, EventUpdate
+from echelon.runs import RunPaths, follow_folder, read_json
+from echelon.telemetry.events import Event, EventAlert, EventEval, EventResume, EventRung, EventUpdate
 from echelon.telemetry.export import rows
 from echelon.telemetry.log import EventFollower
 from echelon.telemetry.mirrors import MIRRORS, Mirror, require_mirror
@@ -242,6 +243,8 @@ class Observer:
         self._alert_count = 0
         self._update: EventUpdate | None = None
         self._eval: EventEval | None = None
+        self._rung: EventRung | None = None
+        """The best trial of a sweep: of those that came furthest the one with the largest value."""
         self._notified = [self._notifier(url) for url in observers.notify]
         self._mirrored = [self._mirror(text) for text in observers.mirrors]
         self._channels = [*self._notified, *self._mirrored]
@@ -273,12 +276,15 @@ class Observer:
 
     def poll(self) -> bool:
         """Pass on new records; return whether there were any."""
+        self._follower.path = self.paths.metrics
         events = self._follower.poll(READ_BYTES)
         for event in events:
             if isinstance(event, EventUpdate):
                 self._update = event
             elif isinstance(event, EventEval):
                 self._eval = event
+            elif isinstance(event, EventRung) and math.isfinite(event.value):
+                self._rung = max(filter(None, (self._rung, event)), key=lambda found: (found.rung, found.value))
             elif isinstance(event, EventAlert) and event.level != "info" and self._is_new(event.message):
                 self._notify("warning", f"{self.paths.id}: {event.level}", event.message)
             for channel in self._mirrored:
@@ -304,7 +310,7 @@ class Observer:
         failed = status.state not in ("completed", "stopped")
         text = ". ".join(part for part in (status.reason, self._result()) if part)
         level = "failure" if failed else "success"
-        self._notify(level, f"{self.paths.id} {status.state}", text or "no update yet")
+        self._notify(level, f"{self.paths.id} {status.state}", text or "no result yet")
         for channel in self._channels:
             channel.end(failed)
         deadline = time.monotonic() + linger_s
@@ -321,6 +327,8 @@ class Observer:
             has_interval = found.win_low == found.win_low
             interval = f" ({100 * found.win_low:.0f}-{100 * found.win_high:.0f})" if has_interval else ""
             parts.append(f"evaluation {100 * found.win_rate:.0f} %{interval} against {found.opponent}")
+        if (best := self._rung) is not None:
+            parts.append(f"best trial {best.trial}: {best.value:.3g} at {best.global_step} steps")
         if update is not None:
             parts.append(f"update {update.update}, {update.global_step} steps in {update.elapsed_s / 60:.0f} min")
         return "; ".join(parts)
@@ -334,7 +342,7 @@ class Observer:
 def main(argv: Sequence[str] | None = None) -> int:
     """Report the run of a folder until its session has ended."""
     (folder,) = sys.argv[1:] if argv is None else argv
-    paths = RunPaths(Path(folder))
+    paths = follow_folder(RunPaths(Path(folder)))
     observers = read_observers(paths)
     if observers == Observers():
         return 0

@@ -28,7 +28,7 @@ from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import begin, start_observer
 from echelon.jobs.tickets import Queue, Ticket, demand_of, resolved_device, visible_gpus
 from echelon.jobs.usage import cuda_fault
-from echelon.runs import RunNotFoundError, RunPaths, command, read_json, require_plain_files, runs_home
+from echelon.runs import RunNotFoundError, RunPaths, command, follow_folder, read_json, require_plain_files, runs_home
 
 FOLLOW_S = 1.0
 RETRY_S = 10.0
@@ -79,7 +79,7 @@ def find_queued(queue: Queue, name: str) -> str:
     """Return the queued run with an id, an unambiguous part of one, or ``latest``; else ``RunNotFoundError``."""
     names = queue.runs()
     if name == "latest" and names:
-        return max(names)
+        return max(names, key=lambda run: ticket.queued_at if (ticket := queue.ticket(run)) else 0.0)
     matches = [run for run in names if run == name] or [run for run in names if name and name in run]
     if len(matches) == 1:
         return matches[0]
@@ -153,7 +153,7 @@ def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> Q
     """Return ``WAITING`` before the first session, ``RUNNING``, ``ENDED``, or what interrupted a session."""
     try:
         status = job_status(paths)
-    except ValueError:
+    except (ValueError, FileNotFoundError):
         return ENDED  # the run was deleted
     placed = launchers.launch_state(paths)
     if placed in (launchers.PENDING, launchers.ACTIVE):
@@ -185,7 +185,7 @@ def supervise_next_session(
     queue: Queue, ticket: Ticket, devices: tuple[str, ...], slots: list[int], crashes: Crashes
 ) -> Crashes | None:
     """Supervise the next session of a run on these devices; return its crashes where it has to be resumed."""
-    paths = RunPaths(queue.home / ticket.run)
+    paths = follow_folder(RunPaths(queue.home / ticket.run))
     with contextlib.suppress(OSError):
         _log_to(paths.log_supervisor)
     found = outcome(paths, ticket)

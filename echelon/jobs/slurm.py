@@ -53,8 +53,7 @@ def head_node(nodes: str) -> str:
 def prepare(paths: RunPaths, preset: str, assignments: Sequence[str]) -> None:
     overrides = dict(parse_assignment(text) for text in assignments)
     resolved = resolve(preset, None, overrides)
-    for folder in (paths.root, paths.control, paths.checkpoints):
-        folder.mkdir(parents=True, exist_ok=True)
+    paths.root.mkdir(parents=True, exist_ok=True)
     write_spec(paths, new_spec("train", resolved.nested(), resolved.provenance))
 
 
@@ -82,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return worker.FAILED
-    code = worker.main([str(paths.root), "--resume", "latest"])
+    code = worker.start([str(paths.root), "--resume", "latest"])
     # SLURM kills the other tasks of a step when one fails, and a stop is no failure.
     return worker.COMPLETED if code == worker.STOPPED else code
 

@@ -30,7 +30,7 @@ from echelon.jobs.observers import Observers, read_observers
 from echelon.jobs.process import boot_id, identify, identity_from, send_signal, session_id, works_on
 from echelon.jobs.status import foreign_process, job_status
 from echelon.jobs.tickets import PYTHON_MODULE, Queue, devices_in_use
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunPaths, follow_folder, is_deleted, read_json
 from echelon.runs import command as echelon
 from echelon.telemetry.log import EventLog
 
@@ -69,7 +69,7 @@ class Supervisor:
         self._oom_before = oom_kills()
         self._earlier_bytes = 0
         self._child: subprocess.Popen[bytes] | None = None
-        self._alert_rules = MachineAlertRules(paths.root)
+        self._alert_rules = MachineAlertRules(paths)
 
     def start(self) -> None:
         """Start the worker and write the process identities; ``OSError`` where that fails."""
@@ -120,12 +120,14 @@ class Supervisor:
         while child.poll() is None:
             self._write_heartbeat()
             self._write_alerts()
-            if control.NOW in control.stop_requests(self.paths):
+            if is_deleted(self.paths) or control.NOW in control.stop_requests(self.paths):
                 self._kill_group()
             select.select([self._signal_pipe], [], [], HEARTBEAT_S)
             self._handle_signals()
         self._kill_group()
         oom = oom_kills() > self._oom_before
+        if is_deleted(self.paths):
+            return child.returncode
         self.paths.reserve.unlink(missing_ok=True)
         record = exit_record(self.paths, child.returncode, earlier_bytes=self._earlier_bytes, oom=oom)
         with _report_errors("exit.json"):
@@ -145,9 +147,9 @@ class Supervisor:
             atomic_write(self.paths.heartbeat, json.dumps(heartbeat) + "\n", durable=False)
 
     def _write_alerts(self) -> None:
-        if not self.paths.progress.exists():
-            return
         with _report_errors("metrics.jsonl"), contextlib.suppress(ValueError):
+            if not self.paths.progress.exists():
+                return
             status = job_status(self.paths)
             for alert in self._alert_rules.check(status.state, status.reason):
                 with EventLog(self.paths.metrics) as log:
@@ -265,10 +267,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, help="run folder")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="command to run")
     options = parser.parse_args(argv)
-    paths, session = RunPaths(options.run), options.session
+    session = options.session
     # a session on a host of a launcher takes no slot of this machine
     slots = None if session is None else ()
     try:
+        paths = follow_folder(RunPaths(options.run))
         with begin(paths, options.command, session=session, slots=slots) as supervisor:
             report(options.ready_fd, READY)
             start_observer(paths)

@@ -33,7 +33,7 @@ def machine_memory() -> int:
 class ResourceUsage:
     """Samples the resource usage of this process."""
 
-    def __init__(self, folder: Path, device: str = "") -> None:
+    def __init__(self, folder: os.PathLike[str], device: str = "") -> None:
         import psutil
 
         self._folder = folder
@@ -71,7 +71,7 @@ class ResourceUsage:
             return math.nan, math.nan
 
 
-def disk_free_mb(folder: Path) -> float:
+def disk_free_mb(folder: os.PathLike[str]) -> float:
     """NaN where unknown [MiB]."""
     try:
         return shutil.disk_usage(folder).free / MIB

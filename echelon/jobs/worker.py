@@ -1,4 +1,4 @@
-"""Training process: ``python -m echelon.jobs.worker RUN [--resume CHECKPOINT]``, started by a supervisor.
+"""Training process: ``python -m echelon.jobs.worker RUN [--resume CHECKPOINT]``, started by a supervisor or torchrun.
 
 Reads the run's spec, connects the training loop (``echelon.training.loop``) with the run folder, and turns a failure
 into a one-line message and an exit code. Of several processes that train one run, with ranks from the environment,
@@ -20,15 +20,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from echelon.files import atomic_write, error_text, reason_of
+import psutil
+
+from echelon.files import atomic_write, error_text, make_folder, reason_of
 from echelon.jobs import config_layers, control
 from echelon.jobs.alerts import TrainingAlertRules
+from echelon.jobs.launchers import StartError
 from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_gpu_memory, require_memory
-from echelon.jobs.process import boot_id
+from echelon.jobs.process import boot_id, identity_from, is_alive
 from echelon.jobs.spec import read_spec
+from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.jobs.usage import ResourceUsage
-from echelon.runs import RunPaths
+from echelon.runs import OpenRun, RunPaths, read_json
 from echelon.telemetry.events import (
     Event,
     EventCheckpoint,
@@ -88,7 +92,7 @@ class RunLink:
     def _append(self, event: Event) -> None:
         if isinstance(event, EventStart):
             self._phase = self._running_phase
-            self._usage = ResourceUsage(self.paths.root, event.device)
+            self._usage = ResourceUsage(self.paths, event.device)
             self._progress_written = -PROGRESS_S
             if self._has_earlier_session and event.start_update == 0 and self._running_phase == TRAINING:
                 self._log.append(
@@ -194,7 +198,7 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         config,
         link.emit,
         link.should_stop,
-        run_dir=paths.root,
+        run_dir=paths,
         resume=resume,
         want_checkpoint=link.want_checkpoint,
         progress=link.progress,
@@ -229,19 +233,23 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="echelon.jobs.worker")
+    parser.add_argument("run", type=Path, help="run folder")
+    parser.add_argument("--resume", help="checkpoint to resume from, or 'latest'")
+    return parser
+
+
 def main(
     argv: Sequence[str] | None = None,
     work: Callable[[RunPaths, RunLink, str | None], None] = train,
     phase: str = TRAINING,
 ) -> int:
     """Run ``work`` on a run folder, in ``phase`` once started; return 0 completed, 4 stopped, 1 failed."""
-    parser = argparse.ArgumentParser(prog="echelon.jobs.worker")
-    parser.add_argument("run", type=Path, help="run folder")
-    parser.add_argument("--resume", help="checkpoint to resume from, or 'latest'")
-    options = parser.parse_args(argv)
+    options = _parser().parse_args(argv)
     faulthandler.enable()
-    paths = RunPaths(options.run)
     try:
+        paths = OpenRun(options.run)
         with EventLog(paths.metrics) as log:
             link = (SecondaryRunLink if rank() else RunLink)(paths, log, phase)
             link.catch_signals()
@@ -258,10 +266,43 @@ def main(
                 print(message, file=sys.stderr, flush=True)
                 return FAILED
     except OSError as error:
-        print(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}", file=sys.stderr, flush=True)
+        print(f"run folder {str(options.run)!r} cannot be written: {reason_of(error)}", file=sys.stderr, flush=True)
         return FAILED
     return STOPPED if isinstance(link.last, EventEnd) and link.last.reason == "stopped" else COMPLETED
 
 
+def start(argv: Sequence[str] | None = None) -> int:
+    """Train as one process of a run; the first one that torchrun or srun starts gets a supervisor, as others have.
+
+    It holds the run's lock and records processes and end; ``main`` runs below it, with the same environment.
+    """
+    from echelon.jobs import supervisor
+
+    options = _parser().parse_args(argv)
+    root = options.run.absolute()
+    words = [str(root), *(("--resume", options.resume) if options.resume else ())]
+    if rank() or _is_supervised(RunPaths(root)):
+        return main(words)
+    try:
+        paths = OpenRun(root)
+        for folder in (paths.log, paths.control, paths.checkpoints):
+            make_folder(folder)
+        with supervisor.begin(paths, [*PYTHON_MODULE, "echelon.jobs.worker", *words], slots=()) as found:
+            supervisor.start_observer(paths)
+            code = found.run()
+    except (StartError, OSError) as error:
+        print(error_text(error), file=sys.stderr, flush=True)
+        return FAILED
+    if code not in (COMPLETED, STOPPED):
+        print((read_json(paths.exit) or {}).get("message", ""), file=sys.stderr, flush=True)
+    return code if code >= 0 else FAILED
+
+
+def _is_supervised(paths: RunPaths) -> bool:
+    """Whether the supervisor of the run is an ancestor of this process."""
+    identity = identity_from((read_json(paths.processes) or {}).get("supervisor"))
+    return is_alive(identity) and identity is not None and identity.pid in {p.pid for p in psutil.Process().parents()}
+
+
 if __name__ == "__main__":
-    leave(main())
+    leave(start())

@@ -6,6 +6,7 @@ never damages a line further.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterable
@@ -47,7 +48,8 @@ class EventLog:
         """Flush appended records, and at first the file's entry in its folder, to the disk."""
         os.fsync(self._fd)
         if not self._synced_name:
-            fsync(self.path.parent)
+            with contextlib.suppress(FileNotFoundError):  # the folder was renamed
+                fsync(self.path.parent)
             self._synced_name = True
 
     def close(self) -> None:

@@ -318,6 +318,10 @@ class SnapshotFeed:
         """Increases when the snapshot restarts because the file was replaced."""
         return self._generation
 
+    def move(self, path: Path) -> None:
+        """Read the file under its new path."""
+        self._follower.path = path
+
     def poll(self, limit_bytes: int | None = None) -> tuple[list[Event], RunSnapshot]:
         """Read new records, at most about ``limit_bytes``; a replaced file restarts the snapshot."""
         events = self._follower.poll(limit_bytes)

@@ -6,6 +6,7 @@ or heat map cannot be written the evaluation goes on and ``fault`` says why.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Evaluator:
     def __init__(
         self,
         config: RunConfig,
-        run_dir: Path | None,
+        run_dir: os.PathLike[str] | None,
         device: torch.device,
         pool: ThreadPool,
         make_env: MakeEnv | None = None,

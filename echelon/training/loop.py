@@ -8,6 +8,7 @@ that says whether to stop, and writes no file but checkpoints, replays and heat 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -71,7 +72,7 @@ def run(
     emit: Emit,
     should_stop: ShouldStop,
     *,
-    run_dir: Path | None = None,
+    run_dir: os.PathLike[str] | None = None,
     resume: Path | str | None = None,
     want_checkpoint: Callable[[], bool] | None = None,
     make_env: MakeEnv | None = None,
@@ -181,7 +182,8 @@ class TrainingRun:
             s.begin()
         else:
             notice = s.restore(saved)
-            message = "; ".join(filter(None, [*found.notices, saved.version_notice, notice]))
+            notices = [*found.notices, saved.version_notice, notice, s.schedule_change(saved)]
+            message = "; ".join(filter(None, notices))
             self._emit_resume(saved, message)
         self.emit(s.start_event("" if saved is None else saved.path.name))
         if s.counters.update == 0:

@@ -8,7 +8,9 @@ recurrent states, the environment's state, counters. ``echelon.training.loop`` h
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,7 @@ from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutPa
 from echelon.training.ppo.execution import make_steps
 from echelon.training.ppo.optimizer import WeightAverage
 from echelon.training.ppo.teacher import teaching_at
-from echelon.training.ppo.trainer import PPOTrainer
+from echelon.training.ppo.trainer import PPOTrainer, schedule_factor
 from echelon.training.records import EpisodeStats, RowLayout
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.devices import resolve_device, set_determinism
@@ -110,13 +112,22 @@ class Seeds:
         return cls(weights=seed, battles=seed, rank=None if group.is_single else own, opponents=own)
 
 
+LIMITS = {
+    "total_steps": ("global_step", 1),
+    "max_minutes": ("elapsed_s", SECONDS_PER_MINUTE),
+    "max_updates": ("update", 1),
+    "max_episodes": ("episodes", 1),
+}
+"""Fields of the configuration that end training, the counter of each, and how much of it one unit is."""
+
+
 class Session:
     """The parts of a training run; a context manager."""
 
     def __init__(
         self,
         config: RunConfig,
-        run_dir: Path | None = None,
+        run_dir: os.PathLike[str] | None = None,
         make_env: MakeEnv | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         make_policy: MakePolicy | None = None,
@@ -124,7 +135,6 @@ class Session:
         clock: Clock | None = None,
     ) -> None:
         self.config, self.run_dir = config, run_dir
-        self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
         self.group = process_group_from_environment() if group is None else group
         self.device = resolve_device(config.device, self.group.local_rank, self.group.local_size)
         set_determinism(self.device, config.deterministic)
@@ -183,6 +193,11 @@ class Session:
         self.pool.close()
         self.group.close()
 
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the checkpoints, where the run's folder is now."""
+        return None if self.run_dir is None else RunPaths(Path(self.run_dir)).checkpoints
+
     def read_clock(self) -> float:
         """Read the run's clock into the counters and return the reading [s]."""
         self.counters.elapsed_s = self.clock.read()
@@ -193,14 +208,16 @@ class Session:
         """Completed share of the planned training, 0 to 1, by the nearest limit; 1 once an exploiter is done."""
         if isinstance(self.source, LeagueSource) and self.source.target_is_beaten:
             return 1.0
-        cfg, c = self.config, self.counters
-        limits = (
-            (c.global_step, cfg.total_steps),
-            (c.elapsed_s, cfg.max_minutes * SECONDS_PER_MINUTE),
-            (c.update, cfg.max_updates),
-            (c.episodes, cfg.max_episodes),
+        return self._done({name: getattr(self.config, name) for name in LIMITS})
+
+    def _done(self, limits: Mapping[str, Any]) -> float:
+        """Return the completed share of a plan, 0 to 1, by the nearest of its limits."""
+        done = (
+            getattr(self.counters, name) / (limits[limit] * unit)
+            for limit, (name, unit) in LIMITS.items()
+            if limits[limit]
         )
-        return min(1.0, max(done / limit for done, limit in limits if limit))
+        return min(1.0, max(done))
 
     def set_progress(self) -> None:
         """Set what follows a schedule, except for curriculum parameters, for the coming update."""
@@ -327,7 +344,7 @@ class Session:
             rows=self.env.rows.count * self.group.size,
             threads=self.threads * self.group.size,
             rollout_steps=self.config.ppo.rollout_steps,
-            run_dir="" if self.run_dir is None else str(self.run_dir),
+            run_dir="" if self.run_dir is None else os.fspath(self.run_dir),
             resume=resumed,
             versions=package_versions(),
             config=asdict(self.config),
@@ -421,7 +438,7 @@ class Session:
         self.clock.restart(self.counters.elapsed_s)
         if self.league is not None:
             self.league.set_episodes(self.counters.episodes)
-        notice = f"saved by {processes} processes, now {self.group.size}: new episodes begin"
+        notice = f"saved by {processes} processes, now {self.group.size}: new episodes begin{self._batch_change(saved)}"
         if same_ranks:
             notice = self._restore_episodes(saved.environment(rank))
         self._restore_curriculum(state["curriculum"])
@@ -434,6 +451,30 @@ class Session:
         if not fresh_random:
             restore_random_state(rank_state["rng"])
         return ""
+
+    def _batch_change(self, saved: Checkpoint) -> str:
+        """Return how many learners all ranks have, where it was another number at a checkpoint; else nothing."""
+        before = int(saved.manifest.get("rows", 0)) * int(saved.manifest.get("processes", 1))
+        now = self.env.rows.count * self.group.size
+        kept = self.config.num_envs * before / now
+        advice = f"; num_envs={kept:.0f} keeps it" if kept.is_integer() else ""
+        return f", the batch has {now} learners, before {before}{advice}" if before not in (0, now) else ""
+
+    def schedule_change(self, saved: Checkpoint) -> str:
+        """Return the learning rate before and after a change of the plan since a checkpoint; empty without one."""
+        before, now = (_planned(row) for row in (saved.manifest.get("args", {}), asdict(self.config)))
+        changed = [f"{name} is {now[name]}, before {before[name]}" for name in now if before[name] != now[name]]
+        if not changed or None in before.values():
+            return ""
+        earlier, coming = (self._learning_rate(row) for row in (before, now))
+        if math.isclose(earlier, coming, rel_tol=0.01):
+            return ""
+        return f"learning rate {coming:.3g}, before {earlier:.3g}: {', '.join(changed)}"
+
+    def _learning_rate(self, planned: Mapping[str, Any]) -> float:
+        teaching = teaching_at(self.config.teacher, self._done(planned))
+        factor = schedule_factor(planned["ppo.lr_schedule"], teaching.lr_progress)
+        return planned["ppo.lr"] * teaching.lr_factor * factor
 
     def _restore_episodes(self, state: dict[str, np.ndarray]) -> str:
         """Restore the running episodes of this rank; return why new ones begin instead, the same on every rank."""
@@ -522,3 +563,10 @@ class Session:
             "opponents": self.opponents.state_dict(),
             **self.ema.state_dict(),
         }
+
+
+def _planned(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a configuration that the learning rate depends on."""
+    ppo = config.get("ppo", {})
+    rates = {f"ppo.{name}": ppo.get(name) for name in ("lr", "lr_schedule")}
+    return {**{name: config.get(name) for name in LIMITS}, **rates}

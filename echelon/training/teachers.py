@@ -5,6 +5,7 @@ Shapes: ``E environment, M mech, N learner row, D observation, A action, H recur
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import torch
@@ -91,7 +92,7 @@ def make_teacher(
     env: BatchedEnv,
     pool: ThreadPool,
     device: torch.device | str,
-    run_dir: Path | None,
+    run_dir: os.PathLike[str] | None,
     *,
     stores: bool = True,
 ) -> Teacher | None:

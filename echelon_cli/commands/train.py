@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
@@ -160,12 +161,22 @@ def _request(preset: str | None, file: Path | None, overrides: dict[str, Any], r
     if resume:
         (paths, spec), arguments = job.find_job(resume, "train"), ["--resume", "latest"]
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
+        if (kept := _kept_environments(spec.config, resolved)) != resolved.config.num_envs:
+            overrides = {**overrides, "num_envs": kept}
+            resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
     else:
         resolved = resolve(preset, file, overrides, fallback=preset or default_preset(overrides.get("device")))
         _check_hidden_columns(resolved.config)
         paths, arguments = create_run(resolved.config.preset), []
     spec = new_spec("train", resolved.nested(), resolved.provenance)
     return TrainRequest(paths, spec, arguments, resolved, not resume)
+
+
+def _kept_environments(before: Mapping[str, Any], resolved: ResolvedConfig) -> int:
+    """Return the environments of a process with which all have as many as before; the resolved ones where none do."""
+    config, processes = resolved.config, before.get("nproc", 1)
+    whole, rest = divmod(config.num_envs * processes, config.nproc)
+    return config.num_envs if "num_envs" in resolved.named or rest else whole
 
 
 def _check_hidden_columns(config: RunConfig) -> None:

@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from echelon.jobs import slurm
+from echelon.jobs.launch import remove
+from echelon.jobs.retention import require_ended
+from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,11 +31,11 @@ for rank in $(seq 0 $((SLURM_NTASKS - 1))); do
 done
 trap 'kill -TERM "${tasks[@]}"' TERM
 if [ -n "${TERM_AFTER:-}" ]; then
-    until grep -q '"update"' "$TERM_AFTER" 2>/dev/null; do sleep 0.2; done
+    until grep -q '"update"' "$TERM_AFTER" 2>/dev/null || ! kill -0 "${tasks[0]}"; do sleep 0.2; done
     kill -TERM "${tasks[0]}"
 fi
 worst=0
-for task in "${tasks[@]}"; do wait -n || { worst=$?; kill "${tasks[@]}" 2>/dev/null; }; done
+for task in "${tasks[@]}"; do wait -n || { worst=$?; kill -KILL "${tasks[@]}" 2>/dev/null; }; done
 exit $worst
 """
 SCONTROL = """#!/bin/bash
@@ -65,17 +69,17 @@ def test_task_reports_a_missing_spec(tmp_path):
         slurm.await_spec(RunPaths(tmp_path), 0.0)
 
 
-def sbatch(run: Path, bin_folder: Path, *arguments: str, **environment: str) -> None:
-    """Run the job script as SLURM would, with two tasks on two nodes."""
+def sbatch(run: Path, bin_folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the job script as SLURM would, with two tasks on two nodes."""
     step = {"SLURM_NTASKS": "2", "SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
     paths = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHON": sys.executable}
-    done = subprocess.run(
+    return subprocess.Popen(
         ["bash", str(SCRIPT), str(run), *arguments],
         env={**os.environ, **step, **paths, **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.long
@@ -86,7 +90,20 @@ def test_job_script_trains_on_two_nodes_and_is_queued_again_after_a_stop(tmp_pat
     run, requeued = RunPaths(tmp_path / "run"), tmp_path / "requeued"
     options = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
     environment = {"REQUEUED": str(requeued)}
-    sbatch(run.root, tmp_path, "--preset", "quickstart", *options, **environment, TERM_AFTER=str(run.metrics))
+    go = tmp_path / "go"
+    job = sbatch(run.root, tmp_path, "--preset", "quickstart", *options, **environment, TERM_AFTER=str(go))
+    while not (run.metrics.exists() and '"update"' in run.metrics.read_text()):
+        assert job.poll() is None, job.communicate()[0]
+        time.sleep(0.2)
+    assert job_status(run).state == "running"
+    for refused in (require_ended, remove):
+        with pytest.raises(ValueError, match="run 'run' is running"):
+            refused(run)
+    second = sbatch(run.root, tmp_path, **environment, SLURM_JOB_ID="8")
+    assert second.wait() and "run 'run' is already running; try: echelon runs stop run" in second.communicate()[0]
+    go.write_text('"update"')
+    assert job.wait() == 0, job.communicate()[0]
+    assert job_status(run).state == "stopped"
     first = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     assert first[-1]["kind"] == "end" and first[-1]["reason"].startswith("stopped")
     assert requeued.read_text() == "requeue 7\n"
@@ -94,7 +111,8 @@ def test_job_script_trains_on_two_nodes_and_is_queued_again_after_a_stop(tmp_pat
     spec = json.loads(run.spec.read_text())
     spec["config"]["max_updates"] = last + 1
     run.spec.write_text(json.dumps(spec))
-    sbatch(run.root, tmp_path, **environment)
+    job = sbatch(run.root, tmp_path, **environment)
+    assert job.wait() == 0, job.communicate()[0]
     second = [json.loads(line) for line in run.metrics.read_text().splitlines()[len(first) :]]
     assert [row["update"] for row in second if row["kind"] == "update"] == [last + 1]
     assert second[-1]["reason"] == "completed" and requeued.read_text() == "requeue 7\n"

@@ -8,6 +8,7 @@ one. Rank 0 reads, writes and plays; all ranks take what it read. Opponents are 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.standings import matches, rating_shift, standings
-from echelon.arena.store import Store, add_default_levels, league_path
+from echelon.arena.store import FOLDER, Store, add_default_levels, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
 from echelon.config.seeds import EVAL_SEED_BASE, folded
@@ -32,8 +33,6 @@ from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.weights import export_policy_weights
 
-FOLDER = "league"
-"""Folder of submitted policies, beside the league file."""
 SIDES = ("blue", "red")
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 """Score of a match."""
@@ -47,7 +46,7 @@ class LeagueClient:
     def __init__(
         self,
         config: RunConfig,
-        run_dir: Path | None,
+        run_dir: os.PathLike[str] | None,
         source: LeagueSource,
         runner: OpponentRunner,
         group: ProcessGroup,
