@@ -25,6 +25,8 @@ from echelon.state_files import require_utf8
 __all__ = ["MatchRecord", "PeriodResult", "RatingPeriod", "Store", "StoreError", "league_path"]
 
 FILE_NAME = "league.db"
+FOLDER = "league"
+"""Folder of the entries' policies, beside the league."""
 PLANNED, PLAYED, VOID = "planned", "played", "void"
 """States of a match; a ``void`` one has no result."""
 BLUE_SCORE = {"blue": 1.0, "red": 0.0, "draw": 0.5}

@@ -6,6 +6,7 @@ maps.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,9 +16,10 @@ import torch
 
 from echelon.arena.contest import Pilot
 from echelon.arena.league import LeagueEntry
-from echelon.arena.store import ENV_SETTING, Store, add_default_levels
+from echelon.arena.store import ENV_SETTING, FOLDER, Store, add_default_levels
 from echelon.config import EnvConfig, Fairness, with_fairness
-from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy
+from echelon.files import make_folder
+from echelon.rl.weights import LoadedPolicy, export_policy_folder, find_checkpoint, load_policy
 from echelon.validation import validated
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
@@ -50,7 +52,10 @@ def submit(
     target: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> LeagueEntry:
-    """Add a checkpoint with additional metadata ``facts`` to the league; ``ValueError`` where it is not playable."""
+    """Add a checkpoint with additional metadata ``facts`` to the league; ``ValueError`` where it is not playable.
+
+    The entry has a copy of the policy beside the league, so that it plays on when its run is deleted.
+    """
     path = resolve_checkpoint_path(path)
     loaded = load_policy(path)
     if nonfinite := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
@@ -66,9 +71,20 @@ def submit(
     add_default_levels(store)
     with store.editing() as league:
         entry = league.upsert_checkpoint(path, kind=kind, env_signature=signature, meta=meta)
+        if path.parent != (folder := store.path.absolute().parent / FOLDER):
+            entry.ckpt_path = str(_copy(path, folder / f"entry-{entry.entry_id.replace(':', '-')}"))
     if env is not None:
         store.init_setting(ENV_SETTING, env)
     return entry
+
+
+def _copy(path: Path, target: Path) -> Path:
+    """Copy a policy, without what only training needs; return the path of the copy."""
+    if path.is_dir():
+        export_policy_folder(find_checkpoint(path), target)
+        return target
+    make_folder(target.parent)
+    return Path(shutil.copyfile(path, f"{target}{path.suffix}"))
 
 
 def league_env_of(env: dict[str, Any]) -> dict[str, Any]:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 from torch import Tensor
 
-from echelon.files import atomic_write, make_folder, write_output
+from echelon.files import write_output
 from echelon.rl.build import FlatPolicy
-from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, MANIFEST, WEIGHTS, Checkpoint, describe
+from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, Checkpoint
 from echelon.rl.tensor_files import metadata_of, split_tensors
-from echelon.state_files import read_bounded
 
 SUFFIX = ".safetensors"
 """Suffix of an exported policy."""
@@ -32,24 +28,6 @@ def export_policy_weights(policy: FlatPolicy, manifest: dict[str, Any], target: 
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in policy.state_dict().items()}
     identity = hashlib.sha256(save(weights)).hexdigest()[:ID_DIGITS]
     write_export({**manifest, "format": FORMAT_VERSION, "id": identity}, weights, target)
-
-
-def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[str, Any] | None = None) -> None:
-    """Write a checkpoint's policy as a folder: ``model.safetensors``, and last ``manifest.json``, which lists it.
-
-    ``facts`` replace entries of the manifest. The policy keeps its id.
-    """
-    weights = read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
-    is_new = not target.exists()
-    try:
-        make_folder(target)
-        atomic_write(target / WEIGHTS, weights)
-        manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
-        atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-    except OSError:
-        if is_new:
-            shutil.rmtree(target, ignore_errors=True)
-        raise
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:

@@ -5,6 +5,7 @@ Commands that only read the league load neither torch nor Warp.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -288,14 +289,18 @@ def edit(
 
 
 def _remove(name: str, as_json: bool) -> None:
+    from echelon.arena.store import FOLDER
+
     with open_league() as store:
         entry_id = find_entry_id(store, name)
         unplayed = store.plays(entry_id) == 0
         with store.editing() as league:
             if unplayed:
-                del league.entries[entry_id]
+                file = Path(league.entries.pop(entry_id).ckpt_path)
             else:
                 league.entries[entry_id].kind = "retired"
+        if unplayed and file.parent == store.path.absolute().parent / FOLDER:
+            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
     done = "removed" if unplayed else "retired"
     output.show_json({"id": entry_id, "done": done}) if as_json else output.print_line(f"{entry_id} {done}")
 

@@ -59,9 +59,9 @@ def _policies(source: Path, policies: Mapping[str, Path | None], as_json: bool) 
 
 def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
     """Export a run's policy; return its path, size and largest difference from the original's outputs."""
-    from echelon.rl.weights import find_checkpoint, load_policy
+    from echelon.rl.weights import export_policy_folder, find_checkpoint, load_policy
     from echelon.training.export import export_policy
-    from echelon.training.weights import export_checkpoint, export_policy_folder
+    from echelon.training.weights import export_checkpoint
 
     facts: dict[str, Any] = {"path": str(target)}
     if kind == "weights":
@@ -145,10 +145,9 @@ def pull(
 
 def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
     """Write the files of the repository into ``folder`` and return the id of the policy."""
-    from echelon.rl.weights import find_checkpoint
+    from echelon.rl.weights import export_policy_folder, find_checkpoint
     from echelon.training.champion import DROPPED, portable
     from echelon.training.policy_readme import policy_readme
-    from echelon.training.weights import export_policy_folder
     from echelon_cli.eval_job import run_of
 
     checkpoint = find_checkpoint(source)

@@ -7,6 +7,7 @@ import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from echelon.arena.submit import league_env_config, submit
 from echelon.config import EnvConfig, WorldConfig, with_fairness
 from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
+from echelon.rl.weights import export_policy_folder, find_checkpoint
 from echelon.validation import validated
 from echelon_cli.arena_job import prepare
 from tests.arena.policy_files import SMALL, save
@@ -111,7 +113,10 @@ def test_stopped_round_resumes_with_remaining_matches(store, tmp_path):
 
 def test_missing_checkpoint_voids_its_matches_only(store, tmp_path):
     submit(store, save(tmp_path / "two", 2), label="two")
-    shutil.move(tmp_path / "one", tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "two")
+    (one,) = (Path(e.ckpt_path) for e in store.league().entries.values() if e.name == "one")
+    assert one.parent == tmp_path / "league", "an entry has its own file: its run may be deleted"
+    shutil.move(one, tmp_path / "elsewhere")
     warnings = []
     assert run_rounds(store, on_warning=warnings.append)
     assert len(warnings) == 1 and "one is excluded from this round" in warnings[0] and "is missing" in warnings[0]
@@ -125,10 +130,10 @@ def test_missing_checkpoint_voids_its_matches_only(store, tmp_path):
 def test_damaged_or_replaced_checkpoint_voids_its_matches(store, tmp_path):
     submit(store, save(tmp_path / "two", 2), label="two")
     one, two = (next(e for e in store.league().entries.values() if e.name == name) for name in ("one", "two"))
-    weights = tmp_path / "one" / "step-1001" / "model.safetensors"
+    weights = Path(one.ckpt_path) / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
     shutil.rmtree(two.ckpt_path)
-    shutil.copytree(save(tmp_path / "three", 2 + 1), two.ckpt_path)
+    export_policy_folder(find_checkpoint(save(tmp_path / "three", 2 + 1)), Path(two.ckpt_path))
     warnings = []
     assert run_rounds(store, on_warning=warnings.append)
     assert "is damaged" in warnings[0] and "now, expected" in warnings[1]

@@ -17,11 +17,10 @@ from echelon.actions import action_dim
 from echelon.env import layout
 from echelon.replay.reader import Replay
 from echelon.rl.checkpoint import POLICY_FILES, open_checkpoint
-from echelon.rl.weights import find_checkpoint, load_policy
+from echelon.rl.weights import export_policy_folder, find_checkpoint, load_policy
 from echelon.runs import runs_home
 from echelon.training.champion import install, portable
 from echelon.training.policy_agent import env_config_of
-from echelon.training.weights import export_policy_folder
 from echelon_cli.commands.evaluate import opponent_of, policy_of
 from echelon_cli.commands.sim import complete_pilots
 from echelon_cli.commands.train import teacher_reference
