@@ -27,7 +27,7 @@ KINDS = {"train": "a training run", "eval": "an evaluation job", "arena": "an ar
 
 def find_job(name: str, kind: str) -> tuple[RunPaths, JobSpec]:
     """Return folder and spec of the job with a name; ``ConfigError`` for a run of another kind."""
-    paths = find_run(name)
+    paths = find_run(name, kind=kind)
     spec = read_spec(paths)
     if spec.kind != kind:
         raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected {KINDS[kind]}")

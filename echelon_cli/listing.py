@@ -13,8 +13,10 @@ from typing import Any
 
 from echelon import machine
 from echelon.files import error_text
+from echelon.jobs.kinds import has_plan
 from echelon.jobs.labels import read_labels
 from echelon.jobs.status import ALIVE, JobStatus, job_status
+from echelon.replay.schema import SUFFIX
 from echelon.runs import RunPaths, policy_name, read_json
 from echelon.telemetry.evaluations import ladder_score, read_evaluations
 from echelon.telemetry.events import EventAlert
@@ -56,7 +58,7 @@ class RunRow:
     opponent: str = ""
     created: float = 0.0
     progress: float = 0.0
-    """Fraction of the planned training, 0 to 1."""
+    """Fraction of the job's plan, 0 to 1; NaN for a kind without a plan."""
     update: int = 0
     steps: int = 0
     steps_per_s: float = math.nan
@@ -83,19 +85,27 @@ class RunRow:
     """What differs from the other runs of a list that shows one group; empty elsewhere."""
     alert: str = ""
     """Newest alert of a running run, while it is recent."""
+    done: str = ""
+    """What a job other than training has done so far."""
 
     @property
     def is_alive(self) -> bool:
         return self.state in ALIVE
 
     @property
+    def is_working(self) -> bool:
+        """Whether the job runs and works through a plan; an idle play session does not."""
+        return self.is_alive and has_plan(self.kind)
+
+    @property
     def status(self) -> str:
-        """Text of the status column: why the run ended, its newest alert, variant, labels, or opponent.
+        """Text of the status column: why the run ended, its newest alert, variant, labels, what it has
+        done, or opponent.
 
         A run with an evaluation has its opponent beside it.
         """
         labels = " ".join([self.group, *(f"#{tag}" for tag in self.tags), self.notes.partition("\n")[0]]).strip()
-        found = self.reason or self.alert or self.variant or labels
+        found = self.reason or self.alert or self.variant or labels or self.done
         is_named = self.opponent and not math.isfinite(self.eval_rate)
         return found or (f"against {self.opponent.removeprefix(SCRIPTED)}" if is_named else "")
 
@@ -153,7 +163,8 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         device=start.device if start else "",
         opponent=evaluation.opponent if evaluation else opponent_of(start.config) if start else "",
         created=status.created,
-        progress=_progress(paths, seen),
+        progress=_progress(paths, seen) if has_plan(status.kind) else math.nan,
+        done=_done(paths, status.kind, seen),
         update=update.update if update else status.update,
         steps=seen.global_step,
         steps_per_s=update.steps_per_s if update else math.nan,
@@ -190,6 +201,23 @@ def _recent_alert(seen: RunSnapshot, now: float) -> str:
     """Return the newest alert if it is a warning or error raised within ``ALERT_LIFETIME_S``."""
     recent = [a for a in seen.alerts if a.level != "info" and now - a.time <= ALERT_LIFETIME_S]
     return recent[-1].message if recent else ""
+
+
+def _done(paths: RunPaths, kind: str, seen: RunSnapshot) -> str:
+    """Return what a job other than training has done, in the unit of its kind."""
+    if (played := seen.round) is not None:
+        return f"round {played.round} of {played.rounds}, {played.played} of {played.matches} matches"
+    if seen.batches:
+        return f"{seen.batches[-1].played} of {seen.batches[-1].matches} matches"
+    if (rung := seen.rung) is not None:
+        return f"trial {rung.trial}, rung {rung.rung + 1}"
+    if has_plan(kind):
+        return ""
+    try:
+        matches = sum(name.endswith(SUFFIX) for name in os.listdir(paths.replays))
+    except OSError:
+        matches = 0
+    return f"{matches} match{'es' * (matches != 1)}"
 
 
 def _progress(paths: RunPaths, seen: RunSnapshot) -> float:

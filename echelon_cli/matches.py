@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from echelon.replay.schema import SUFFIX
-from echelon.runs import RunNotFoundError, find_run, list_runs, match_id, runs_home
+from echelon.runs import LATEST, RunNotFoundError, find_run, list_runs, match_id, runs_home
 from echelon_cli.options import argument, complete_runs
 
 if TYPE_CHECKING:
@@ -38,12 +38,17 @@ def home_of(what: str) -> Path | None:
 
 
 def find_match(catalogue: ReplayCatalogue, what: str) -> Match:
-    """Return the match with this id, or the newest of the run; ``RunNotFoundError`` names what is missing."""
+    """Return the match with this id, or the newest of the run; ``RunNotFoundError`` names what is missing.
+
+    ``latest`` is the newest run with matches.
+    """
     known = catalogue.matches()
     exact = [m for m in known if m.id == what or m.path.name == what]
     if exact:
         return exact[0]
-    run = find_run(what)
+    with_matches = {match.run for match in known}
+    newest = (run for run in list_runs(catalogue.home) if run.id in with_matches) if what == LATEST else iter(())
+    run = next(newest, None) or find_run(what)
     of_run = sorted((m for m in known if m.run == run.id), key=lambda m: -m.summary["created"])
     if not of_run:
         raise RunNotFoundError(f"run {run.id!r} has no recorded match yet; training records some at every evaluation")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from echelon.files import reason_of
 from echelon.jobs.config_layers import MAX_FILE_BYTES, ConfigError, flatten, parse_toml, resolve
 from echelon.jobs.launchers import parse_launcher
-from echelon.jobs.spec import new_spec, read_spec
+from echelon.jobs.spec import new_spec
 from echelon.jobs.status import JobStatus
 from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from, variants_of
-from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, read_json
+from echelon.runs import LATEST, RunNotFoundError, RunPaths, create_run, list_runs
 from echelon.state_files import read_bounded
 from echelon_cli import job, output
 from echelon_cli.tui.format import short_run_id
@@ -70,7 +71,18 @@ def plan_of(
             configuration(plan, {key: value})
     for variant in plan.variants:
         configuration(plan, variant.params)
-    return replace(plan, trials=len(plan.grid())) if specs and plan.sampler == "grid" else plan
+    if specs and (plan.sampler == "grid" or _has_few_points(plan)):
+        return replace(plan, sampler="grid", trials=len(plan.grid()))
+    return plan
+
+
+def _has_few_points(plan: SweepPlan) -> bool:
+    """Whether the options have no more combinations than the search has trials, which would repeat some."""
+    if any(":points" in spec for spec in plan.vary.values()):
+        return False
+    with contextlib.suppress(ConfigError):
+        return len(plan.grid()) <= plan.trials
+    return False
 
 
 def threads_each(threads: int, plan: SweepPlan) -> int:
@@ -135,13 +147,10 @@ def _launch(
 
 def find_sweep(name: str) -> tuple[RunPaths, Any]:
     """Return folder and spec of a sweep; ``latest`` is the newest one. ``ConfigError`` for a run of another kind."""
-    if name == "latest":
-        found = next((run for run in list_runs() if (read_json(run.spec) or {}).get("kind") == "sweep"), None)
-        if found is None:
-            raise RunNotFoundError(
-                "no sweep in the runs folder; start one: echelon sweep start --vary ppo.lr=1e-5..1e-3:log"
-            )
-        return found, read_spec(found)
+    if name == LATEST and not list_runs(kind="sweep"):
+        raise RunNotFoundError(
+            "no sweep in the runs folder; start one: echelon sweep start --vary ppo.lr=1e-5..1e-3:log"
+        )
     return job.find_job(name, "sweep")
 
 

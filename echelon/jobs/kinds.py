@@ -1,4 +1,4 @@
-"""Kinds of background jobs: each row names the module that a supervisor runs."""
+"""Kinds of background jobs: each row names the module that a supervisor runs, and tells what lists show of one."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class JobKind:
     summary: str
     max_processes: int = 1
     """Most processes; a spec may come from others."""
+    has_plan: bool = True
+    """Whether it works through a plan; else it waits for people, makes no progress and does not count as running."""
 
     def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
         launcher = [RANKS, str(processes)] if processes > 1 else []
@@ -32,5 +34,10 @@ KINDS: dict[str, JobKind] = {
     "shard": JobKind(module="echelon.jobs.shards", summary="play matches of an arena job on another host"),
     "eval": JobKind(module="echelon.jobs.evaluations", summary="evaluate a policy on held-out seeds"),
     "sweep": JobKind(module="echelon.jobs.sweeps.worker", summary="run the trials of a sweep"),
-    "play": JobKind(module="echelon.jobs.play_worker", summary="play matches with human pilots"),
+    "play": JobKind(module="echelon.jobs.play_worker", summary="play matches with human pilots", has_plan=False),
 }
+
+
+def has_plan(kind: str) -> bool:
+    """Whether a job of a kind has progress; recorded matches have none, and an unknown kind is taken for training."""
+    return not kind or (kind in KINDS and KINDS[kind].has_plan)

@@ -83,10 +83,12 @@ def queue(
     if bool(runs) != (rm or move is not None) or (rm and move is not None):
         raise typer.BadParameter("RUN needs either --move or --rm, and each of them a RUN")
     _require_valid(slots, launcher)
-    require_home()
+    is_changed = any(value is not None for value in (paused, slots, launcher, at_once))
+    if not is_changed:
+        require_home()
     found = jobs.open_queue()
     names = [jobs.find_queued(found, name) for name in runs or ()]
-    if any(value is not None for value in (paused, slots, launcher, at_once)):
+    if is_changed:
         _change_settings(found, paused, slots, launcher, at_once)
     if move is not None:
         _move(found, names, move)

@@ -12,7 +12,7 @@ from echelon.telemetry.events import EventCheckpoint
 from echelon.telemetry.latest import read_latest
 from echelon_cli import output
 from echelon_cli.listing import job_json
-from echelon_cli.options import JsonFlag, RunArgument, RunsArgument, option
+from echelon_cli.options import JsonFlag, RunsArgument, option
 
 TIMEOUT_S = 300.0
 KILL_LIMIT_S = 10.0
@@ -101,21 +101,26 @@ def _line(before, status, checkpoint: str) -> str:
 
 
 def wait(
-    run: RunArgument,
+    runs: RunsArgument,
     timeout: Annotated[
         float | None, option("--timeout", "Longest wait [s]; default: without limit.", "SECONDS")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Wait until a job has ended; the exit code tells how."""
+    """Wait until jobs have ended. The exit code tells how; that of several is the largest."""
     from echelon.jobs.launch import wait_until
 
-    paths = find_run(run)
-    status = wait_until(paths, lambda s: s.has_ended, timeout_s=timeout)
-    if status is None:
-        raise ValueError(f"run {paths.id!r} is still running after {timeout:g} s")
+    chosen, found = [find_run(name) for name in runs], []
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for paths in chosen:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        status = wait_until(paths, lambda s: s.has_ended, timeout_s=left)
+        if status is None:
+            raise ValueError(f"run {paths.id!r} is still running after {timeout:g} s")
+        found.append(status)
+        if not as_json:
+            output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
     if as_json:
-        output.show_json(job_json(paths, status))
-    else:
-        output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
-    return status.exit_code
+        rows = [job_json(paths, status) for paths, status in zip(chosen, found, strict=True)]
+        output.show_json(rows[0] if len(rows) == 1 else rows)
+    return max(status.exit_code for status in found)

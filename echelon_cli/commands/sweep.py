@@ -36,7 +36,7 @@ app = typer.Typer(
 
 
 def complete_sweeps(incomplete: str) -> list[str]:
-    ids = completable(run.id for run in list_runs() if "-sweep-" in run.id)
+    ids = completable(run.id for run in list_runs(kind="sweep"))
     return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 

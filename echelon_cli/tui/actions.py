@@ -86,9 +86,9 @@ def play_round(home: Path) -> ActionResult:
 
 
 def previous_run(root: Path) -> Path | None:
-    """Return the newest training run of the same preset that is older than the run in ``root``; None without one."""
-    own = _preset_of(root)
-    older = (paths.root for paths in list_runs(root.parent) if paths.id < root.name)
+    """Return the newest run of the same kind and preset that is older than the run in ``root``; None without one."""
+    own, runs = _preset_of(root), [paths.root for paths in list_runs(root.parent)]
+    older = runs[runs.index(root) + 1 :] if root in runs else []
     return next((found for found in older if _preset_of(found) == own), None)
 
 

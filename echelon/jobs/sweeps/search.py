@@ -10,7 +10,7 @@ import contextlib
 import math
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from echelon.jobs.config_layers import ConfigError
@@ -24,12 +24,25 @@ if TYPE_CHECKING:
 BEST = 1 / 3
 """Fraction of the trials that PED-ANOVA compares with all: of a dozen, a tenth would be one trial."""
 FEWEST = 4
+DRAWS = 50
+"""Draws of a trial until its options differ from those of the trials before it."""
 
 
-def choose(plan: SweepPlan, search: Iterable[Trial], number: int) -> dict[str, Any]:
+def choose(plan: SweepPlan, search: Sequence[Trial], number: int) -> dict[str, Any]:
+    """Return the options of a trial, which no earlier one has where the space is large enough."""
     if plan.sampler == "grid":
         return plan.grid()[number]
-    samplers, seed = require_optuna().samplers, zlib.crc32(f"{plan.seed}/{number}".encode())
+    earlier, params = [trial.choice.params for trial in search if trial.number < number], {}
+    for draw in range(DRAWS):
+        text = f"{plan.seed}/{number}/{draw}" if draw else f"{plan.seed}/{number}"
+        params = _draw(plan, search, zlib.crc32(text.encode()))
+        if params not in earlier:
+            break
+    return params
+
+
+def _draw(plan: SweepPlan, search: Iterable[Trial], seed: int) -> dict[str, Any]:
+    samplers = require_optuna().samplers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if plan.sampler == "tpe":

@@ -65,7 +65,7 @@ class RunsSummary(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        alive = sum(row.is_alive for row in self.view.rows)
+        alive = sum(row.is_working for row in self.view.rows)
         total = len(self.view.rows)
         x = grid.put(1, 0, "Echelon", "bold") + 2
         text = f"{total} run{'s' * (total != 1)}"

@@ -73,7 +73,11 @@ COLUMNS: tuple[GridColumn, ...] = (
     GridColumn("run", 15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
     GridColumn("preset", 11, right=False, rank=8, text=lambda row, now: row.preset, key=lambda row: row.preset),
     GridColumn(
-        "progress", BAR_CELLS + 5, rank=3, text=lambda row, now: percent(row.progress), key=lambda row: -row.progress
+        "progress",
+        BAR_CELLS + 5,
+        rank=3,
+        text=lambda row, now: percent(row.progress),
+        key=lambda row: _descending(row.progress),
     ),
     GridColumn("steps", 6, rank=11, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
     GridColumn(
