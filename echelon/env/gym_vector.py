@@ -21,7 +21,7 @@ from echelon.config import EVAL_SEED_BASE, EnvConfig, PilotSkill, require
 from echelon.config.seeds import require_seed
 from echelon.env import layout
 from echelon.env.engine import Engine
-from echelon.env.inputs import action_values, reject_options, require_config, require_int
+from echelon.env.inputs import action_values, refuse_copy, reject_options, require_config, require_int
 from echelon.env.referee import DRAW, REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
 from echelon.sim.backend import Launch
@@ -159,6 +159,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
     render_mode = None
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

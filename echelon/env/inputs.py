@@ -34,6 +34,15 @@ def require_int(value: Any, name: str, least: int, most: int) -> int:
     return int(value)
 
 
+def refuse_copy(self: Any, protocol: object = None) -> Any:
+    """Raise ``ValueError``, as the ``__reduce_ex__`` of an environment that holds arrays of the simulator."""
+    del protocol
+    raise ValueError(
+        f"{type(self).__name__} holds arrays of the simulator and cannot be copied or pickled; "
+        "pass a function that makes it, such as functools.partial(echelon.make_vec, task)"
+    )
+
+
 def reject_options(options: Mapping[str, Any] | None) -> None:
     """Raise ``ValueError`` naming the first option, since none is supported."""
     require(options is None or isinstance(options, Mapping), "options", options, "a dict or None")

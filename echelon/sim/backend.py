@@ -20,7 +20,7 @@ from typing import Any
 import warp as wp
 
 from echelon import machine
-from echelon.files import open_standard_streams
+from echelon.files import open_standard_streams, write_fault
 from echelon.sim.cpu_kernels import NativeProgram, copy_arguments_per_launch, run_launches
 from echelon.sim.structs import OUT, Field, declaration_conflict, fields_of, is_array_struct
 
@@ -69,6 +69,9 @@ def start_warp() -> None:
         os.dup2(captured.fileno(), 2)
         try:
             wp.init()
+        except OSError as error:
+            fault = write_fault(f"kernel cache {str(error.filename)!r}", error)
+            raise ValueError(f"{fault}; set WARP_CACHE_PATH to a folder that can be written") from error
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)

@@ -25,6 +25,7 @@ from echelon.config.seeds import require_seed
 from echelon.env import layout, reward
 from echelon.env.engine import Engine
 from echelon.env.engine_state import load_engine_state, save_engine_state
+from echelon.env.inputs import refuse_copy
 from echelon.gen.bank import build_bank_for
 from echelon.machine import cores
 from echelon.sim.arsenal import ROSTER, Mechanic, mechanics_of
@@ -50,6 +51,8 @@ class VectorEnv:
     [E, M, A]``, and ``results`` has what came of a step. ``changes`` are parameter overrides per environment, such as
     ``{"laser.damage": 20}`` (``echelon.sim.overrides``), ``terms`` the reward terms that are measured.
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

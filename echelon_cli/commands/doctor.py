@@ -78,7 +78,7 @@ def check_warp() -> Finding:
         warp = _start_warp()
     except (ImportError, RuntimeError) as error:
         return Finding("fault", str(error), "pip install 'warp-lang>=1.19,<1.20'")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return Finding("fault", error_text(error), CACHE_ADVICE)
     devices = ", ".join(str(device) for device in warp.get_devices())
     return Finding("ok", f"{warp.config.version}, devices {devices}")
@@ -89,7 +89,7 @@ def check_kernel_cache() -> Finding:
         folder = Path(_start_warp().config.kernel_cache_dir or "")
     except (ImportError, RuntimeError) as error:
         return Finding("fault", error_text(error), "repair warp first")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return Finding("fault", error_text(error), CACHE_ADVICE)
     if not _writable(folder):
         return Finding("fault", f"{folder} cannot be written", CACHE_ADVICE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import re
 import runpy
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -298,3 +301,15 @@ def test_evaluate_takes_functions_and_policies_as_opponents(tmp_path):
         echelon.evaluate(act, "easy")
     with pytest.raises(ValueError, match="expected a single one for an evaluation"):
         echelon.evaluate(tmp_path, {"easy": 1, "hard": 1})
+
+
+def test_environments_with_arrays_of_the_simulator_refuse_copies_but_their_factories_travel():
+    made = [echelon.make_vec(SMALL, battles=1, maps=1), parallel_env(SMALL, opponent="easy", maps=1)]
+    for env in (*made, made[0].batch):
+        for copied in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(ValueError, match="cannot be copied or pickled; pass a function that makes it"):
+                copied(env)
+    for env in made:
+        env.close()
+    factory = pickle.loads(pickle.dumps(partial(echelon.make_vec, SMALL, battles=1, maps=1)))
+    assert factory().reset(seed=1)[0].shape[0] == SMALL.team_size
