@@ -94,6 +94,8 @@ class Dashboard(App[None]):
 
     def on_mount(self) -> None:
         self.feed.start()
+        # after Ctrl-Z and fg the terminal is empty, and nothing has changed
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         if not self.is_headless:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
             self.set_interval(TERMINAL_CHECK_S, self._exit_without_terminal)

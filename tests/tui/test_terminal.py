@@ -97,6 +97,17 @@ def test_leaving_restores_the_terminal(opened, steady, leave):
 
 
 @pytest.mark.long
+def test_suspended_dashboard_leaves_the_screen_and_draws_it_again(opened):
+    one = opened()
+    os.write(one.terminal, b"\x1a")
+    one.until(LEFT)
+    assert os.WIFSTOPPED(os.waitpid(one.process.pid, os.WUNTRACED)[1])
+    one.text = b""
+    one.process.send_signal(signal.SIGCONT)
+    one.until(b"14.6k")
+
+
+@pytest.mark.long
 def test_closed_terminal_ends_the_dashboard(opened):
     one = opened()
     os.close(one.terminal)

@@ -31,6 +31,7 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and terms", rank=0),
     Key(keys="q", action="app.leave", label="quit", help="quit; runs continue in the background", rank=1),
     Key(keys="ctrl+c", action="app.leave", label="", help="quit", always=True),
+    Key(keys="ctrl+z", action="app.suspend_process", label="", help="", always=True),
     Key(keys="y", action="app.copy(False)", label="", help="copy the name, address or visible lines"),
     Key(keys="Y", action="app.copy(True)", label="", help="copy the whole screen"),
     Key(keys="g", action="app.glyphs", label="", help="switch glyphs: braille, blocks, ASCII"),
