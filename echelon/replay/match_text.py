@@ -45,7 +45,7 @@ def points(score: float) -> str:
 
 def percent(p: float) -> str:
     """Return a probability in whole percent; 0 and 100 only if it is certain."""
-    shown = int(100 * p + 0.5)
+    shown = int(round(p * 1e5) / 1e3 + 0.5)
     return f"{shown if p in (0.0, 1.0) else min(99, max(1, shown))} %"
 
 

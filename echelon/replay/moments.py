@@ -292,7 +292,7 @@ class _Finder:
     def _shown(self, tick: float) -> float:
         """Return the win probability that the score bar shows at a tick."""
         ticks, p = self._curve
-        return round(float(p[max(0, int(np.searchsorted(ticks, tick, side="right")) - 1)]), 5)
+        return float(p[max(0, int(np.searchsorted(ticks, tick, side="right")) - 1)])
 
     def _clusters(self) -> list[list[Kill]]:
         """Return kills of one team close together; others alone."""

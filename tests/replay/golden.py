@@ -41,6 +41,7 @@ class Golden:
     edge: int = 36
     height: int = 12
     seconds: float = 10.0
+    packs: int = 1
     levels: tuple[str, str] = ("hard", "expert")
     policy: PolicyColumnMode = "none"
 
@@ -54,7 +55,8 @@ class Golden:
         from echelon.replay.record import MatchInfo, Recorder
         from tests.replay.battles import battle, config
 
-        cfg = config(edge=self.edge, height=self.height, max_episode_seconds=self.seconds)
+        limits = {"max_episode_seconds": self.seconds, "num_packs": self.packs}
+        cfg = config(edge=self.edge, height=self.height, **limits)
         blue, red = (TeamInfo(name=name, level=level) for name, level in zip(("Blue", "Red"), self.levels, strict=True))
         about = {"created": 0.0, "run": "golden", "update": 0, "global_step": 0}
         match = MatchInfo(name=self.path.stem, teams=(blue, red), about=about)
@@ -63,7 +65,7 @@ class Golden:
             env.engine.batch.set("script", np.array([sum(scripts, [])], np.int32))
             env.reset()
             self.path.unlink(missing_ok=True)
-            recorder = Recorder(env.engine, [0], FOLDER, [match], embed_world=True, policy=self.policy)
+            recorder = Recorder(env.engine, [0], self.path.parent, [match], embed_world=True, policy=self.policy)
             recorder.begin()
             while not recorder.outcomes:
                 env.engine.batch["value"].fill_(float(env.engine.batch.numpy("score")[0, 0]) - 0.5)

@@ -9,13 +9,23 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from tests.replay.golden import Golden, contents
 from tests.replay.hostile import hostile_replay
 
 HOSTILE_FILES = 100
 """Generated replays that the viewer's decoder reads."""
+MATCHES: tuple[dict[str, Any], ...] = (
+    {"levels": ("medium", "expert"), "seconds": 12.0},
+    {"levels": ("easy", "expert"), "seconds": 20.0, "seed": 8},
+    {"levels": ("expert", "trivial"), "seconds": 20.0, "seed": 9},
+    {"levels": ("hard", "hard"), "seconds": 3.0, "seed": 10},
+    {"levels": ("hard", "expert"), "seconds": 30.0, "seed": 11, "edge": 64, "packs": 20},
+)
+"""How the matches were played, besides those of the repository, that agree.test.ts compares with their panels."""
 MAX_COLUMNS = 120
 GENERATED = "protocol.gen.ts"
 IMPORT = re.compile(r"""^(?:import|export)\s(?!type\b)[^;]*?["'](\.[^"']+)["'];""", re.MULTILINE)
@@ -37,11 +47,14 @@ def npm(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     folder = tmp_path_factory.mktemp("sources")
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(repository / "viewer", folder / "viewer", ignore=ignored)
-    for replays in (Path("tests/golden"), Path("docs/replays")):
+    for replays in (Path("tests/golden"), Path("docs/replays"), Path("echelon/champion")):
         shutil.copytree(repository / replays, folder / replays)
     files = [hostile_replay(random.Random(seed)) for seed in range(HOSTILE_FILES)]
     packed = b"".join(len(data).to_bytes(4, "little") + data for data in files)
     (folder / "tests" / "golden" / "hostile" / "generated.bin").write_bytes(packed)
+    (folder / "tests" / "golden" / "agree").mkdir()
+    for number, match in enumerate(MATCHES):
+        Golden(path=folder / "tests" / "golden" / "agree" / f"{number}.ecr", read=contents, **match).record()
     run = build_hook(repository).npm
     run(folder / "viewer", "ci", "--no-audit", "--no-fund", "--loglevel=error")
     return lambda *arguments: run(folder / "viewer", *arguments)

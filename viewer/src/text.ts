@@ -152,7 +152,7 @@ export function percentText(p: number): string {
 }
 
 function wholePercent(p: number): number {
-  const percent = Math.round(p * 100);
+  const percent = Math.round(Math.round(p * 1e5) / 1e3); // the server rounds to 5 digits, a file has more
   return p > 0 && p < 1 ? Math.max(1, Math.min(99, percent)) : percent;
 }
 
