@@ -114,6 +114,14 @@ def test_choice_is_a_function_of_plan_and_journal(sampler):
     assert [e.params for e in others if isinstance(e, EventTrial)] != params
 
 
+def test_search_repeats_no_equal_trial():
+    two = plan_of(None, "quickstart", {}, VARY[2:], {"trials": 16})
+    assert (two.sampler, two.trials) == ("grid", 2), "two values are two trials"
+    most = plan_of(None, "quickstart", {}, VARY[1:], {"trials": 15})
+    params = [repr(e.params) for e in search(most, 15, []) if isinstance(e, EventTrial)]
+    assert most.sampler == "random" and len(set(params)) == 15, "of 16 combinations"
+
+
 def test_importance_finds_the_option_that_matters():
     sweep = plan("random")
     events: list = []

@@ -11,6 +11,7 @@ import pytest
 
 from echelon.files import atomic_write
 from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import create_run
 from echelon.telemetry.events import EventEnd, EventResume, EventStart, EventUpdate
 from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventLog
@@ -118,6 +119,15 @@ def test_unchanged_run_is_not_read_again(home, ended, monkeypatch):
     first = catalogue.read()
     monkeypatch.setattr(run_lists, "run_row", lambda *_: pytest.fail("it was read again"))
     assert catalogue.read() == first
+
+
+def test_row_of_a_play_session_has_no_progress_and_does_not_count_as_running(home):
+    session = create_run("play", home)
+    write_spec(session, JobSpec(kind="play", config={"preset": "play"}))
+    session.replays.mkdir()
+    (session.replays / "one.ecr").touch()
+    row = run_row(session)
+    assert row.is_alive and not row.is_working and row.progress != row.progress and row.status == "1 match"
 
 
 def test_run_row_shows_newest_records(home, ended):
