@@ -59,27 +59,32 @@ MAX_RANGE = 8.0
 """Value at which absolute distances saturate: 120 vox."""
 
 
+EDGES, FLAG, SHARE, SIGNED, RANGES = "map edges", "flag", "share", "signed share", f"{RANGE_VOX:g} vox"
+"""Units of columns."""
+
+
 class Feature(NamedTuple):
-    """One column of a block: name, bounds, and whether running statistics may normalize it."""
+    """One column of a block: name, bounds, whether running statistics may normalize it, and unit."""
 
     name: str
     low: float = 0.0
     high: float = 1.0
     normalizable: bool = True
+    unit: str = SHARE
 
 
 def flags(*names: str) -> tuple[Feature, ...]:
     """Return 0/1 columns, which are never normalized."""
-    return tuple(Feature(name, 0.0, 1.0, False) for name in names)
+    return tuple(Feature(name, 0.0, 1.0, False, FLAG) for name in names)
 
 
 def signed(*names: str) -> tuple[Feature, ...]:
     """Return columns in [-1, 1]."""
-    return tuple(Feature(name, -1.0, 1.0) for name in names)
+    return tuple(Feature(name, -1.0, 1.0, unit=SIGNED) for name in names)
 
 
 def ranges(*names: str) -> tuple[Feature, ...]:
-    return tuple(Feature(name, 0.0, MAX_RANGE) for name in names)
+    return tuple(Feature(name, 0.0, MAX_RANGE, unit=RANGES) for name in names)
 
 
 def shares(*names: str) -> tuple[Feature, ...]:
@@ -106,9 +111,10 @@ class Block:
 
 
 CONTACT = (
-    Feature("ahead", -1.5, 1.5),
-    Feature("left", -1.5, 1.5),
-    *signed("up", "vel_ahead", "vel_left", "vel_up", "yaw_sin", "yaw_cos"),
+    Feature("ahead", -1.5, 1.5, unit=EDGES),
+    Feature("left", -1.5, 1.5, unit=EDGES),
+    Feature("up", -1.0, 1.0, unit=EDGES),
+    *signed("vel_ahead", "vel_left", "vel_up", "yaw_sin", "yaw_cos"),
     *shares("hull", "heat", "stability"),
     *flags("fallen", "legged", "friendly", "hostile", "neutral"),
     *flags(*CLASSES, "painted", "valid"),
@@ -117,7 +123,7 @@ CONTACT = (
 )
 SQUAD = (
     *signed("bearing_sin", "bearing_cos"),
-    Feature("distance", 0.0, 1.75),
+    Feature("distance", 0.0, 1.75, unit=EDGES),
     *flags("alive"),
     *shares("hull", "heat"),
     *flags("engaged"),
@@ -131,13 +137,13 @@ EGO = (
     *signed("hit_ahead", "hit_left"),
     *flags("missile_inbound"),
     *shares("sensor_quality", "jam"),
-    Feature("ewar", -1.0, 1.0, False),
+    Feature("ewar", -1.0, 1.0, False, SIGNED),
     *shares("suppressed"),
     *signed("vel_ahead", "vel_left", "vel_up"),
     *shares("laser_cooldown", "missile_cooldown", "kinetic_cooldown", "painter_cooldown"),
     *flags("in_zone"),
-    Feature("zone_ahead", -1.5, 1.5),
-    Feature("zone_left", -1.5, 1.5),
+    Feature("zone_ahead", -1.5, 1.5, unit=EDGES),
+    Feature("zone_left", -1.5, 1.5, unit=EDGES),
     *signed("zone_control"),
     *shares("my_score", "enemy_score", "time", "display_mode"),
 )
@@ -263,7 +269,7 @@ def flat_offsets() -> dict[str, tuple[int, int]]:
 
 
 def _messages(cfg: EnvConfig) -> tuple[Block, ...]:
-    words = tuple(Feature(f"word_{i}", -1.0, 1.0, False) for i in range(cfg.comm_dim))
+    words = tuple(Feature(f"word_{i}", -1.0, 1.0, False, SIGNED) for i in range(cfg.comm_dim))
     comms = Block("comms", PACK_SIZE, words, ("blocks.write_messages",), config_field="observe_comms")
     return (comms,) if cfg.comm_dim else ()
 
@@ -294,10 +300,10 @@ def self_features(max_zone_height: float = 1.0, max_zone_radius: float = 1.0) ->
         *signed("vel_ahead", "vel_left", "vel_up"),
         *shares("laser_cooldown", "missile_cooldown", "kinetic_cooldown", "painter_cooldown"),
         *flags("in_zone"),
-        Feature("zone_ahead", -1.5, 1.5),
-        Feature("zone_left", -1.5, 1.5),
-        Feature("zone_up", -max_zone_height, 0.0),
-        Feature("zone_radius", 0.0, max_zone_radius),
+        Feature("zone_ahead", -1.5, 1.5, unit=EDGES),
+        Feature("zone_left", -1.5, 1.5, unit=EDGES),
+        Feature("zone_up", -max_zone_height, 0.0, unit=EDGES),
+        Feature("zone_radius", 0.0, max_zone_radius, unit=EDGES),
         *signed("zone_control"),
         *shares("my_score", "enemy_score", "time"),
         *flags("sort_closest", "sort_biggest", "sort_damaged", "hostile_only"),
@@ -361,6 +367,7 @@ class ObservationColumn(NamedTuple):
     low: float
     high: float
     normalizable: bool
+    unit: str
 
 
 @lru_cache(maxsize=16)
@@ -370,7 +377,7 @@ def columns(cfg: EnvConfig) -> tuple[ObservationColumn, ...]:
         for r in range(block.rows):
             prefix = block.name if block.rows == 1 else f"{block.name}[{r}]"
             for f in block.features:
-                found.append(ObservationColumn(len(found), f"{prefix}.{f.name}", f.low, f.high, f.normalizable))
+                found.append(ObservationColumn(len(found), f"{prefix}.{f.name}", *f[1:]))
     return tuple(found)
 
 

@@ -28,6 +28,8 @@ MAX_STEPS = THREADS[SLOW] - 1
 """Most steps of timelines at a time; whatever else is slow finds a thread."""
 TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("turns", asyncio.Semaphore)
 """Held for one step of a timeline; those that wait are served in order."""
+PLAYED_AGAIN: web.AppKey[asyncio.Semaphore] = web.AppKey("played_again", asyncio.Semaphore)
+"""Held while a match is played again."""
 
 
 def add_pools(app: web.Application) -> None:
@@ -35,6 +37,7 @@ def add_pools(app: web.Application) -> None:
     for key, threads in THREADS.items():
         app[key] = ThreadPoolExecutor(threads, thread_name_prefix=f"server-{threads}")
     app[TURNS] = asyncio.Semaphore(MAX_STEPS)
+    app[PLAYED_AGAIN] = asyncio.Semaphore(1)
     app.on_cleanup.append(_close_pools)
 
 

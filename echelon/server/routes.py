@@ -6,12 +6,14 @@ Handlers look ids up in the catalogue and read files on a thread, so that a slow
 from __future__ import annotations
 
 import asyncio
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from mimetypes import MimeTypes
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 from aiohttp import web
@@ -22,7 +24,7 @@ from echelon.replay.codec import WORLD_LEVEL, ReplayError
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
-from echelon.server.listing import LISTING, READS, SLOW, TURNS, run_on, run_through
+from echelon.server.listing import LISTING, PLAYED_AGAIN, READS, SLOW, TURNS, run_on, run_through
 from echelon.server.live import NoticeHub
 from echelon.server.play import PlayGate
 from echelon.server.responses import (
@@ -56,6 +58,8 @@ SCAN_POLL_S = 0.1
 """Time between looks for a match during a scan [s]."""
 MAX_SHARED_BYTES = 2**28
 """Size of a replay up to which it is sent with its world embedded, from memory."""
+OBSERVATIONS, REFUSED, OBSERVE_S = "echelon.arena.observations", 3, 300.0
+"""Module that plays a match again, its exit status where it cannot, and most time that it takes [s]."""
 PRIVATE = ("path", "meta")
 """Fields of a league entry that are not published."""
 LISTED_ENTRIES = 1000
@@ -174,6 +178,41 @@ async def chunk(request: web.Request, found: Match) -> web.StreamResponse:
 
 
 @of_match
+async def observations(request: web.Request, found: Match) -> web.StreamResponse:
+    """Return what the policy of a mech observed in a match, packed by ``echelon.arena.observations``."""
+    mech = int(request.match_info["n"])
+    if not found.summary["complete"]:
+        raise ReplayError(f"replay {found.path.name!r} is not complete: it is still being recorded, or was cut off")
+    key = ("observations", *found.file, mech)
+    body = await request.app[RESPONSE_CACHE].get(key, lambda: play_again(request.app, found, mech))
+    return body_response(request, body, BINARY, REVALIDATE)
+
+
+async def play_again(app: web.Application, match: Match, mech: int) -> ResponseBody:
+    """Return the packed observations of a mech from a process that plays the match again; one runs at a time."""
+    command = (sys.executable, "-m", OBSERVATIONS, str(match.path), str(mech))
+    async with app[PLAYED_AGAIN]:
+        process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+        try:
+            async with asyncio.timeout(OBSERVE_S):
+                data, errors = await process.communicate()
+        except TimeoutError:
+            raise ReplayError(
+                f"replay {match.path.name!r} takes more than {OBSERVE_S:g} s to be played again"
+            ) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    reason = errors.decode(errors="replace").strip().splitlines()[-1:]
+    if process.returncode == REFUSED:
+        raise ReplayError(*reason)
+    if process.returncode:
+        raise RuntimeError(f"observations of {match.path.name!r} failed: {reason}")
+    return ResponseBody(data)
+
+
+@of_match
 async def file(request: web.Request, found: Match) -> web.StreamResponse:
     """Return the replay file or a range of it; with ``world=1`` with its world embedded, for sharing."""
     app, catalogue = request.app, request.app[CATALOGUE]
@@ -261,6 +300,7 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches/{ID}", match),
     (f"{API}/matches/{ID}/index", index),
     (f"{API}/matches/{ID}/chunks/{NUMBER}", chunk),
+    (f"{API}/matches/{ID}/observations/{NUMBER}", observations),
     (f"{API}/matches/{ID}/file", file),
     (f"{API}/worlds/{SHA}", world),
     (f"{API}/runs", runs),

@@ -96,7 +96,7 @@ def observation(
     assignments: SetOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List observation columns: name, bounds, normalised or not."""
+    """List observation columns: name, unit, bounds, normalised or not."""
     from echelon.env.layout import columns as layout_columns
 
     env = _resolve(preset, config, assignments).config.env
@@ -109,5 +109,5 @@ def observation(
         columns = [row._asdict() for row in table]
         output.show_json({"layout": env.obs_layout, "columns": columns})
         return
-    shown = [(row.index, row.name, f"{row.low:g}", f"{row.high:g}", "yes" if row.normalizable else "") for row in table]
-    output.show_table(("column", "name", "low", "high", "normalised"), shown, right=("column", "low", "high"))
+    shown = [(i, name, unit, f"{low:g}", f"{high:g}", "yes" * normed) for i, name, low, high, normed, unit in table]
+    output.show_table(("column", "name", "unit", "low", "high", "normalised"), shown, right=("column", "low", "high"))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from echelon.replay.reader import Replay
 
 KILLS_SHOWN = 20
+MECHS_SHOWN = 24
+"""Most mechs of a team that are listed one by one."""
 EXPORTS = (".html", ".ecr")
 MIN_WINDOW_S = 0.25
 """Shortest actions that are measured: an environment step [s]."""
@@ -85,13 +87,13 @@ def info(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a match: teams, result, kills, turning points. Turning point 1 is the most important."""
+    """Show a match: teams, result, figures of mechs, kills, turning points. Turning point 1 is the most important."""
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
     with Replay(path) as replay:
         line = replay.timeline()
-        found = {**describe(replay), "moments": line["moments"], "win": line["win"]}
+        found = {**describe(replay), "figures": mech_figures(replay), "moments": line["moments"], "win": line["win"]}
     if confirm is not None:
         without, window = _actions_behind(found["moments"], confirm)
         if not as_json:
@@ -102,6 +104,9 @@ def info(
         output.show_json(found)
         return
     output.show_table(("", ""), _rows(found))
+    if found["figures"]:
+        output.print_line()
+        output.show_rows(FIGURES, figure_rows(found["figures"]))
     if found["kills"]:
         output.print_line()
         rows = [(f"{kill['time_s']:.1f}s", kill["killer"], kill["killed"]) for kill in found["kills"][:KILLS_SHOWN]]
@@ -110,6 +115,19 @@ def info(
         output.print_line()
         rows = [(row["rank"], row["kind"].replace("_", " "), row["caption"]) for row in found["moments"]]
         output.show_table(("rank", "turning point", "moment"), rows, right=("rank",))
+
+
+FIGURES = (
+    Column("mech", lambda row: row["mech"], whole=True),
+    Column("class", lambda row: row["class"], rank=2),
+    Column("kills", lambda row: f"{row['kills']:.0f}", right=True),
+    Column("assists", lambda row: f"{row['assists']:.0f}", right=True, rank=1),
+    Column("damage", lambda row: f"{row['damage']:.0f}", right=True),
+    Column("taken", lambda row: f"{row['taken']:.0f}", right=True),
+    Column("shots", lambda row: f"{row['shots']:.0f}", right=True, rank=3),
+    Column("accuracy", lambda row: output.percent(row["accuracy"]), right=True),
+    Column("zone", lambda row: f"{row['zone_s']:.0f} s", right=True),
+)
 
 
 def _actions_behind(found: list[dict[str, Any]], rank: int) -> tuple[str, float]:
@@ -232,6 +250,39 @@ def describe(replay: Replay) -> dict[str, Any]:
         "hp": outcome.get("hp", []),
         "kills": kills,
     }
+
+
+def mech_figures(replay: Replay) -> list[dict[str, Any]]:
+    """Return the figures of each mech at the end of a match, as the viewer's scoreboard shows them."""
+    from echelon.replay.figures import accuracy, figures_at
+
+    header, found, rows = replay.header, figures_at(replay), []
+    classes = dict(enumerate(spec["name"] for spec in header["chassis"]))
+    for mech, entry in enumerate(header["roster"]):
+        if not entry["present"]:
+            continue
+        values = {name: round(float(column[mech]), 2) for name, column in found.items()}
+        place = {"mech": entry["name"], "team": WINNERS[entry["team"]], "pack": entry["pack"]}
+        kind = classes.get(entry["chassis"], "?")
+        rows.append({**place, "class": kind, **values, "accuracy": accuracy(values["hits"], values["shots"])})
+    return rows
+
+
+def figure_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table of figures: mechs below the sum of their team, in large battles the sums of packs."""
+    from echelon.replay.figures import FIGURES, accuracy
+
+    def total(name: str, part: list[dict[str, Any]]) -> dict[str, Any]:
+        sums = {figure: sum(row[figure] for row in part) for figure in FIGURES}
+        return {"mech": name, "class": f"{len(part)} mechs", **sums, "accuracy": accuracy(sums["hits"], sums["shots"])}
+
+    shown = []
+    for side in WINNERS[:2]:
+        team = [row for row in rows if row["team"] == side]
+        packs = sorted({row["pack"] for row in team})
+        parts = [total(f"pack {n + 1}", [row for row in team if row["pack"] == pack]) for n, pack in enumerate(packs)]
+        shown += [total(side, team), *(team if len(team) <= MECHS_SHOWN else parts)] if team else []
+    return shown
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, object]]:

@@ -17,6 +17,7 @@ from echelon.arena.results_table import FIRST, SECOND, summarise, upsets, winner
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank
+from echelon.replay.figures import figures_at
 from echelon.replay.reader import Replay
 from echelon.replay.record import Recorder
 from echelon.replay.schema import EventKind, HitFlag
@@ -144,6 +145,30 @@ def test_steps_and_deaths_match_episode_record(recorded):
         assert (counts["stat_steps"][record.deaths] <= record.length).all()
         assert (counts["stat_zone"] <= counts["stat_steps"]).all()
         assert (counts["stat_hits"].sum(axis=0) <= counts["stat_shots"].sum(axis=0)).all()
+
+
+def test_figures_of_replays_are_those_of_the_simulator(recorded):
+    _, results, session = recorded
+    for result in results:
+        counts = result.statistics
+        with Replay(session.replays[result.pairing.number]) as replay:
+            found = figures_at(replay)
+            harmful = [row["damage"] > 0 for row in replay.header["weapons"]]
+            step_s = replay.header["frame_ticks"] / replay.header["tick_hz"]
+        for name, expected in (
+            ("assists", counts["stat_assists"]),
+            ("shots", counts["stat_shots"][:, harmful].sum(axis=1)),
+            ("hits", counts["stat_hits"][:, harmful].sum(axis=1)),
+        ):
+            np.testing.assert_array_equal(found[name], expected, name)
+        # recorded positions are rounded to 1/16 vox
+        np.testing.assert_allclose(found["zone_s"], counts["stat_zone"] * step_s, atol=2 * step_s)
+        killer, team = counts["stat_killer"], counts["team"]
+        kills = [((killer == mech) & (team != team[mech])).sum() for mech in range(len(team))]
+        np.testing.assert_array_equal(found["kills"], kills)
+        # of a hit to the legs, only a share is damage to the body
+        assert (found["damage"] >= counts["stat_damage"].sum(axis=1) - 1.0).all()
+        assert found["damage"].sum() > 0 and found["kills"].sum() > 0
 
 
 def test_replays_are_complete_and_name_teams(recorded):

@@ -72,7 +72,7 @@ def test_fog_of_war_hides_mechs_from_picture_panels_and_clicks(page, address):
     assert page.locator(".gauge-value").all_text_contents() == ["–"] * 4
     assert page.locator(".inspector-facts").text_content() == ""
     page.keyboard.press("m")
-    page.locator(".table tbody tr").nth(mechs[0]).get_by_text("not seen").wait_for(state="attached")
+    page.locator(f'.table [data-mech="{mechs[0]}"]').get_by_text("not seen").wait_for(state="attached")
     page.keyboard.press("m")
     assert click_on(page, mechs[0]) != mechs[0]
     page.keyboard.press("g")

@@ -1,9 +1,10 @@
 """Golden replays: how they were recorded, and their expected content.
 
-``small.ecr`` has scripted pilots on a small map, ``smoke.ecr`` smoke clouds and point defence, ``insight.ecr`` policy
-columns, ``rates.ecr`` pilots that move constantly, ``edits.ecr`` changes of the map, ``reach.ecr`` ECM and ECCM, and
-``states.ecr`` actions and a state. The ``.json`` beside each has its expected content for the tests here and of the
-viewer. ``update()`` records them again, which a new major version needs.
+``small.ecr`` has scripted pilots on a small map, ``smoke.ecr`` smoke clouds and point defence, its ``.json`` also
+figures of mechs at some ticks, ``insight.ecr`` policy columns, ``rates.ecr`` pilots that move constantly, ``edits.ecr``
+changes of the map, ``reach.ecr`` ECM and ECCM, and ``states.ecr`` actions and a state. The ``.json`` beside each has
+its expected content for the tests here and of the viewer. ``update()`` records them again, which a new major version
+needs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from echelon.replay.extra_records import read_state, state_heads
+from echelon.replay.figures import figures_at
 from echelon.replay.reader import Replay
 from echelon.replay.record import PolicyColumnMode
 
@@ -113,6 +115,15 @@ def _tables(path: Path, tables: Sequence[str]) -> dict[str, Any]:
     return {"chunks": [{k: p[k] for k in ticks} | {"tables": {t: p["tables"][t] for t in tables}} for p in parts]}
 
 
+def smoke_contents(path: Path) -> dict[str, Any]:
+    with Replay(path) as replay:
+        figures = {
+            str(tick): {name: values.tolist() for name, values in figures_at(replay, tick).items()}
+            for tick in (0, 37, 300, 413, replay.ticks)
+        }
+    return {**_tables(path, ("clouds", "events")), "figures": figures}
+
+
 def reach_contents(path: Path) -> dict[str, Any]:
     with Replay(path) as replay:
         return {"sensing": replay.header["sensing"], **_columns(path, 2, ("flags",))}
@@ -139,7 +150,7 @@ def _columns(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
 
 GOLDEN = (
     Golden(path=SMALL, read=contents, seed=2**30, seconds=14.0, levels=("medium", "medium")),
-    Golden(path=SMOKE, read=lambda p: _tables(p, ("clouds", "events")), edge=48, height=14, seconds=30.0),
+    Golden(path=SMOKE, read=smoke_contents, edge=48, height=14, seconds=30.0),
     Golden(path=INSIGHT, read=lambda p: _columns(p, 2, POLICY_COLUMNS), policy="values"),
     Golden(
         path=RATES, read=lambda p: _columns(p, 3, MOTION_COLUMNS), seed=2**30, seconds=14.0, levels=("hard", "medium")

@@ -34,6 +34,10 @@ export class Api {
     return `${this.base}/matches/${encodeURIComponent(id)}/chunks/${number}?v=${encodeURIComponent(version)}`;
   }
 
+  observationsUrl(id: string, mech: number): string {
+    return `${this.base}/matches/${encodeURIComponent(id)}/observations/${mech}`;
+  }
+
   worldUrl(sha256: string): string {
     return `${this.base}/worlds/${encodeURIComponent(sha256)}`;
   }

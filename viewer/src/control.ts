@@ -283,8 +283,7 @@ export function updateCursor(state: ViewerState): void {
   fillVisibility(match, state.fog, state.selected, state.tick, match.shown);
   const grids = state.layer === "presence" || state.layer === "damage";
   const curves = state.showPilot ? state.selected : -1;
-  if (grids || curves >= 0) match.scan.request(match.index.chunks.length, grids, curves);
-  else match.scan.stop();
+  match.scan.request(match.index.chunks.length, grids, curves);
   const opening = match.axis === null ? match.store.get(0) : undefined;
   if (opening) match.axis = teamAxis(match.header, opening);
   const { camera, selected } = state;

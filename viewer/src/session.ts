@@ -9,31 +9,23 @@ import { ApiError } from "./data/request";
 import { FileSource, type OpenedMatch, type ReplaySource, ServerSource } from "./data/source";
 import { BEHIND, ChunkStore, chunkAt } from "./data/store";
 import { KillFacts } from "./data/kill_facts";
-import { MatchScan, type ScanContext } from "./data/match_scan";
+import { MatchScan } from "./data/match_scan";
+import { ObservationStore } from "./data/observations";
 import { WinCurve } from "./data/win_curve";
 import { teamAxis } from "./director";
 import { errorText, teamName } from "./text";
 import { makePoses } from "./interpolate";
-import type { Header, Notice } from "./protocol.gen";
+import type { Notice } from "./protocol.gen";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const NO_MAP = "Cannot load the map";
+const NO_SERVER = "a file alone has no observations; put it into a run's replays and open it with `echelon serve`";
 const PAGE_SIZE = 60; // matches per page
 const MAX_REFRESH = 200; // most matches of a refresh: the server's limit per request
 const LEAGUE_POLL_MS = 5000;
 const NOT_FOUND = 404;
 const MERGE_DELAY_MS = 400; // delay that merges notices into one request
-
-export function scanContext(header: Header): ScanContext {
-  return {
-    size: header.world.size,
-    tickHz: header.tick_hz,
-    team: (mech) => header.roster[mech].team,
-    terms: header.insight?.terms.length ?? 0,
-    spec: (mech) => header.chassis[header.roster[mech].chassis] ?? { hp: 100, heat_cap: 100 },
-  };
-}
 
 export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch, title: string): MatchState {
   const { header, index, run, damage, file = "" } = opened;
@@ -66,7 +58,8 @@ export function makeMatch(id: string, source: ReplaySource, opened: OpenedMatch,
     poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs).fill(1),
     kills,
-    scan: new MatchScan(read, scanContext(header)),
+    scan: new MatchScan(read, header),
+    observed: new ObservationStore((mech) => source.observations?.(mech) ?? Promise.reject(new Error(NO_SERVER))),
     win: WinCurve.of(index.win),
     moments: index.moments,
   };

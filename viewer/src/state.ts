@@ -7,6 +7,7 @@ import type { Scenery } from "./data/appearance";
 import type { FileDamage } from "./data/damage";
 import type { Prefetcher } from "./data/prefetch";
 import type { MatchScan } from "./data/match_scan";
+import type { ObservationStore } from "./data/observations";
 import type { HeatSide } from "./data/heat";
 import type { Fog, MatchCursor } from "./data/cursor";
 import type { KillFacts } from "./data/kill_facts";
@@ -50,6 +51,7 @@ export interface MatchState extends MatchCursor {
   mapless: boolean; // whether the world cannot be loaded, so that no picture waits for it
   kills: KillFacts; // what mechs were destroyed with, as far as read
   scan: MatchScan; // background scan of the whole match
+  observed: ObservationStore; // what the policy of a mech observed
   win: WinCurve; // win probability over the match, as far as recorded
   moments: readonly Moment[]; // turning points in order of time; empty if unknown
   ghosts?: readonly Ghost[]; // other continuations that are drawn over the match

@@ -10,7 +10,6 @@ import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distan
 import { gaitPhase } from "../src/interpolate";
 import { Appearance } from "../src/palette";
 import { MechFlag } from "../src/protocol.gen";
-import { scanContext } from "../src/session";
 import { type Columns, expectedOf, later, openedState, replayOf, smallReplay, stored } from "./fixtures";
 
 const expected = expectedOf<Columns>("insight.json");
@@ -158,7 +157,7 @@ describe("MatchScan", () => {
     const { header, chunks } = insight;
     const scan = new MatchScan(
       (number) => new Promise((resolve) => setTimeout(() => resolve(chunks[number]), number % 2 ? 0 : 4)),
-      scanContext(header),
+      header,
     );
     scan.request(chunks.length, true, 3);
     while (scan.version < chunks.length) await later(5);
@@ -196,7 +195,7 @@ describe("MatchScan", () => {
     let [now, broken] = [0, true];
     const scan = new MatchScan(
       (number) => (number === 1 && broken ? Promise.reject(new Error("gone")) : Promise.resolve(chunks[number])),
-      scanContext(header),
+      header,
       () => now,
     );
     const ask = async () => {

@@ -1,7 +1,7 @@
 // The overlay: labels do not overlap, fewer of them in crowds, names of at least 11 px, few lines in large battles.
 
 import { describe, expect, test } from "vitest";
-import { byInterest, packsOf, recentDamage } from "../src/data/packs";
+import { packsOf, recentDamage } from "../src/data/packs";
 import type { Chunk } from "../src/data/replay";
 import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
 import type { Box } from "../src/framing";
@@ -145,21 +145,12 @@ test("packsOf numbers the packs of each team from 1 and leaves out absent mechs"
   ]);
 });
 
-describe("byInterest", () => {
-  const packs = [1, 2, 3].map((number) => ({ team: 0 as const, number, mark: "", mechs: [number - 1] }));
-
-  test("puts fighting packs first and destroyed ones last", () => {
-    const order = byInterest(packs, Float64Array.of(0, 0, 12), (mech) => mech !== 0);
-    expect(order.map(({ number }) => number)).toEqual([3, 2, 1]);
-  });
-
-  test("recentDamage counts hits dealt and taken in the last seconds", () => {
-    const events = eventRows([
-      { tick: 5, kind: EventKind.HIT, target: 1, value: 9 },
-      { tick: 50, kind: EventKind.HIT, target: 2, value: 5 },
-      { tick: 60, kind: EventKind.KILL, target: 2 },
-      { tick: 90, kind: EventKind.HIT, target: 1, value: 7 },
-    ]);
-    expect([...recentDamage([{ events } as unknown as Chunk], 80, 20, 3)]).toEqual([5, 0, 5]);
-  });
+test("recentDamage counts hits dealt and taken in the last seconds", () => {
+  const events = eventRows([
+    { tick: 5, kind: EventKind.HIT, target: 1, value: 9 },
+    { tick: 50, kind: EventKind.HIT, target: 2, value: 5 },
+    { tick: 60, kind: EventKind.KILL, target: 2 },
+    { tick: 90, kind: EventKind.HIT, target: 1, value: 7 },
+  ]);
+  expect([...recentDamage([{ events } as unknown as Chunk], 80, 20, 3)]).toEqual([5, 0, 5]);
 });

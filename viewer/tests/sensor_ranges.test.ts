@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { emissionOf, qualityOf, radarOf, sensorRanges } from "../src/data/sensor_ranges";
-import { gaugesOf, mechReport, tableRow } from "../src/hud/mech_report";
+import { gaugesOf, mechReport, conditionCells } from "../src/hud/mech_report";
 import { conditionText, stateText } from "../src/text";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { type Header, MechFlag } from "../src/protocol.gen";
@@ -117,11 +117,11 @@ describe("panel texts", () => {
     const chunk = chunks[1];
     const poses = samplePoses(chunk, chunk.tick0, header.tick_hz, makePoses(header.mechs));
     const match = { header, poses, chunk, shown: new Float32Array(header.mechs).fill(1) } as unknown as MatchState;
-    const visible = tableRow(match, 0);
-    expect(visible[4]).toMatch(/^\d+ \/ \d+$/);
+    const visible = conditionCells(match, 0);
+    expect(visible[1]).toMatch(/^\d+ \/ \d+$/);
     expect(mechReport(match, 0, chunk.tick0).facts).toContain("vox/s");
     match.shown[0] = 0;
-    expect(tableRow(match, 0)).toEqual([...visible.slice(0, 3), "not seen", "–", "–", "–", "–", "–"]);
+    expect(conditionCells(match, 0)).toEqual(["not seen", "–", "–", "–", "–", "–"]);
     expect(gaugesOf(match, 0).map(({ share }) => share)).toEqual([0, 0, 0, 0]);
     expect(mechReport(match, 0, chunk.tick0)).toEqual({
       state: "not seen",

@@ -42,9 +42,3 @@ export function recentDamage(chunks: readonly Chunk[], tick: number, tickHz: num
   }
   return damage;
 }
-
-/** Return packs in the order of interest: those that fight most, then the living, each by number. */
-export function byInterest(packs: readonly Pack[], damage: Float64Array, alive: (mech: number) => boolean): Pack[] {
-  const rank = ({ mechs }: Pack) => (mechs.some(alive) ? mechs.reduce((sum, mech) => sum + damage[mech], 0) : -1);
-  return [...packs].sort((a, b) => rank(b) - rank(a) || a.number - b.number);
-}

@@ -7,8 +7,10 @@ import type { DecodeCalls } from "../workers/messages";
 import { Api } from "../client";
 import type { Scenery } from "./appearance";
 import { type FileDamage, UNDAMAGED } from "./damage";
+import { type Observations, unpackObservations } from "./observations";
 import { fitsMemory } from "./prefetch";
 import type { Chunk } from "./replay";
+import { requestBytes } from "./request";
 
 export interface OpenedMatch {
   header: Header;
@@ -26,6 +28,8 @@ export interface ReplaySource {
   /** Fetch a chunk and keep its bytes, so that the server is not needed for it. */
   prefetch(number: number): Promise<unknown>;
   scenery(): Promise<Scenery>;
+  /** Fetch what the policy of a mech observed; absent where no server has the file. */
+  observations?(mech: number): Promise<Observations>;
   close(): void;
 }
 
@@ -79,6 +83,10 @@ export class ServerSource implements ReplaySource {
     if (this.header === null) throw new Error("the match is not open");
     const { world, materials } = this.header;
     return this.worker.request("world", { url: this.api.worldUrl(world.sha256), size: world.size, materials });
+  }
+
+  async observations(mech: number): Promise<Observations> {
+    return unpackObservations(await requestBytes(this.api.observationsUrl(this.id, mech)));
   }
 
   close(): void {

@@ -13,10 +13,11 @@ import { recordsVisibility } from "../data/fog_of_war";
 import { type Knowledge, knowledgeOf } from "../data/perception";
 import { LayerLegend } from "./layer_legend";
 import { Minimap } from "./minimap";
-import { Banner, ChartPanel, HelpPanel, TablePanel } from "./panels";
+import { Banner, ChartPanel, HelpPanel } from "./panels";
 import { MechAnalysisPanel } from "./mech_charts";
 import { Roster } from "./roster";
 import { ScoreBar } from "./score";
+import { Scoreboard } from "./scoreboard";
 import { followTopRow } from "./top_row";
 import { SettingsPanel, canFillScreen, toggleFullscreen } from "./settings_panel";
 import { TimelineBar } from "./timeline_bar";
@@ -47,7 +48,7 @@ export class Hud {
   private readonly timeline: TimelineBar;
   private readonly help: HelpPanel;
   private readonly charts: ChartPanel;
-  private readonly table: TablePanel;
+  private readonly table: Scoreboard;
   private readonly banner = new Banner();
   private readonly welcome: WelcomeCard;
   private readonly pilot: MechAnalysisPanel;
@@ -82,7 +83,7 @@ export class Hud {
     this.settings = new SettingsPanel(state, quality);
     this.help = new HelpPanel(state, table, quality);
     this.charts = new ChartPanel(state);
-    this.table = new TablePanel(state);
+    this.table = new Scoreboard(state);
     const camera = (label: string, short: string, path: string, mode: CameraMode) => {
       const content = el("span", { class: "labelled" }, [
         icon(path),
@@ -117,7 +118,7 @@ export class Hud {
         control.toggle(state, "showPilot");
       }),
       button("Match charts (C)", icon(ICONS.chart), () => control.toggle(state, "showChart")),
-      button("Table of all mechs (M)", icon(ICONS.table), () => control.toggle(state, "showTable")),
+      button("Scoreboard: all mechs (M)", icon(ICONS.table), () => control.toggle(state, "showTable")),
       button("Minimap (I)", icon(ICONS.map), () => control.toggle(state, "showMap")),
       button("Share (Q)", icon(ICONS.share), () => control.toggle(state, "showShare")),
       button("Settings (/)", icon(ICONS.settings), () => control.toggle(state, "showSettings")),

@@ -1,20 +1,17 @@
-// Charts of the selected mech over the whole match, synchronised with the cursor: health, heat and stability; and, with
-// policy columns, predicted value, rewards by term, and the current actions.
+// The analysis of the selected mech: any of its values and of its policy's observation, as rows and as charts; health,
+// heat and stability; and, with policy columns, predicted value, rewards by term, and the current actions.
 
-import uPlot from "uplot";
 import * as control from "../control";
-import type { MechCurves } from "../data/match_scan";
+import type { MechCurves } from "../data/mech_series";
 import { controlLabel, controlText, isSwitch, suiteOf } from "../data/choices";
 import { frameAt } from "../interpolate";
 import type { MatchState, ViewerState } from "../state";
-import { CHART_PADDING, chartAxes, jumpOnClick } from "./charts";
 import { ChoicesView } from "./choices_view";
 import { dialog, el, setText } from "./dom";
+import { MechChart } from "./mech_chart";
+import { SeriesList } from "./series_list";
 import { mechName } from "../text";
 
-// none is the colour of a team
-export const COLOURS = ["#9fe6c0", "#ffd166", "#d59bff", "#f4a6d7", "#b7d968", "#e9eff6", "#5fc9b5", "#a9957a"];
-const HEIGHT = 118; // height of a chart [CSS px]
 const FRESH_MS = 300; // update interval of growing curves
 const NO_CONTROL = /^(target|sort|message|hostile)/; // actions that control no part of the mech
 const NEGLIGIBLE = 1e-3; // curves that never exceed this are not drawn
@@ -49,74 +46,10 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-class MechChart {
-  readonly root = el("div", { class: "chart" });
-  private plot: uPlot | null = null;
-  private shown = "";
-  hovered = false; // whether the pointer is over it
-
-  constructor(
-    private readonly row: Row,
-    private readonly jump: (seconds: number) => void,
-  ) {
-    this.root.setAttribute("aria-label", row.title);
-    for (const [name, inside] of [
-      ["pointerenter", true],
-      ["pointerleave", false],
-    ] as const)
-      this.root.addEventListener(name, () => (this.hovered = inside));
-    new ResizeObserver(() => this.plot?.setSize(this.size)).observe(this.root);
-  }
-
-  draw(match: MatchState, curves: MechCurves): void {
-    const all = this.row.values(curves);
-    const keep = all.map((line) => line.length > 0 && line.some((value) => Math.abs(value) > NEGLIGIBLE));
-    const names = this.row.names(match).filter((_, k) => keep[k]);
-    const lines = all.filter((_, k) => keep[k]);
-    this.root.hidden = lines.length === 0;
-    if (lines.length === 0) return;
-    if (this.shown !== names.join()) this.build(names);
-    this.shown = names.join();
-    this.plot?.setData([curves.seconds, ...lines]);
-    this.plot?.setScale("x", { min: 0, max: Math.max(1, control.lastTick(match) / match.header.tick_hz) });
-  }
-
-  point(seconds: number): void {
-    if (this.plot) this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
-  }
-
-  private get size(): { width: number; height: number } {
-    return { width: Math.max(200, this.root.clientWidth), height: HEIGHT };
-  }
-
-  private build(names: readonly string[]): void {
-    this.plot?.destroy();
-    const plot = new uPlot(
-      {
-        title: this.row.title,
-        ...this.size,
-        padding: CHART_PADDING,
-        series: [
-          { label: "time", value: (_, value) => (value === null ? "" : `${value.toFixed(1)} s`) },
-          ...names.map((label, k) => ({
-            label: label.replace(/_/g, " "),
-            stroke: COLOURS[k % COLOURS.length],
-            width: 1.4,
-            points: { show: false },
-            value: (_: uPlot, value: number | null) => (value === null ? "" : this.row.text(value)),
-          })),
-        ],
-        axes: chartAxes(),
-        scales: { x: { time: false } },
-        legend: { live: true },
-        cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },
-      },
-      [[], ...names.map(() => [])],
-      this.root,
-    );
-    jumpOnClick(plot, this.jump);
-    this.plot = plot;
-  }
+/** Return the lines of a chart with their names, without those that never leave 0. */
+function linesOf(row: Row, match: MatchState, curves: MechCurves): [string, number[]][] {
+  const lines = row.values(curves).map((line, k): [string, number[]] => [row.names(match)[k], line]);
+  return lines.filter(([, line]) => line.some((value) => Math.abs(value) > NEGLIGIBLE));
 }
 
 export class MechAnalysisPanel {
@@ -124,6 +57,7 @@ export class MechAnalysisPanel {
   private readonly note = el("p", { class: "pilot-note small" });
   private readonly actions = el("div", { class: "acts", aria: { label: "Current actions" } });
   private readonly charts: MechChart[];
+  private readonly series: SeriesList;
   private readonly choices = new ChoicesView();
   private bars: { name: string; fill: HTMLElement; value: HTMLElement; root: HTMLElement; index: number }[] = [];
   private barsOf = "";
@@ -134,8 +68,10 @@ export class MechAnalysisPanel {
     const jump = (seconds: number) => {
       if (state.match) control.seek(state, seconds * state.match.header.tick_hz);
     };
-    this.charts = ROWS.map((row) => new MechChart(row, jump));
-    const parts = [this.actions, this.choices.root, ...this.charts.map((chart) => chart.root), this.note];
+    this.charts = ROWS.map(({ title, text }) => new MechChart(title, text, jump));
+    this.series = new SeriesList(jump);
+    const charts = this.charts.map((chart) => chart.root);
+    const parts = [this.series.root, this.actions, this.choices.root, ...charts, this.note];
     this.root = dialog("pilot", "Mech analysis", () => (state.showPilot = false), parts, this.title);
   }
 
@@ -149,8 +85,10 @@ export class MechAnalysisPanel {
     const fresh = version !== this.drawn.version || state.selected !== this.drawn.mech;
     if (curves?.mech === state.selected && fresh && now - this.drawn.at > FRESH_MS) {
       this.drawn = { at: now, version, mech: state.selected };
-      for (const chart of this.charts) chart.draw(match, curves);
+      const end = control.lastTick(match) / match.header.tick_hz;
+      this.charts.forEach((chart, k) => chart.draw(curves.seconds, linesOf(ROWS[k], match, curves), end));
     }
+    this.series.update(match, state.selected, state.tick);
     // under the pointer the legend shows the values there, otherwise those at the cursor
     if (!this.charts.some(({ hovered }) => hovered))
       for (const chart of this.charts) chart.point(state.tick / match.header.tick_hz);

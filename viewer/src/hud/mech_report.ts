@@ -7,10 +7,10 @@ import { radarOf } from "../data/sensor_ranges";
 import { frameAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState } from "../state";
-import { className, conditionText, mechName, sideName } from "../text";
+import { conditionText, mechName } from "../text";
 
 const NOT_SEEN = "not seen";
-const NOTHING = "–"; // unknown or meaningless value
+export const NOTHING = "–"; // unknown or meaningless value
 const MAX_STABILITY = 100;
 const LONGEST_TICKS = 80; // cooldown that is drawn as an empty bar [ticks]
 
@@ -39,13 +39,11 @@ export function gaugesOf(match: MatchState, mech: number): GaugeValue[] {
   });
 }
 
-export function tableRow(match: MatchState, mech: number): string[] {
-  const { header, poses } = match;
+/** Return state, gauges and position of a mech as the scoreboard lists them. */
+export function conditionCells(match: MatchState, mech: number): string[] {
+  const { poses } = match;
   const visible = isShown(match, mech);
   return [
-    mechName(header, mech),
-    className(header, mech),
-    sideName(header, header.roster[mech].team),
     visible ? conditionText(poses.flags[mech], false) || "ready" : NOT_SEEN,
     ...gaugesOf(match, mech).map(({ text }) => text),
     visible ? [poses.x, poses.y, poses.z].map((axis) => axis[mech].toFixed(0)).join(", ") : NOTHING,

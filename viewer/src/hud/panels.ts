@@ -1,4 +1,4 @@
-// Panels that open over a match: shortcuts, match charts, the table of all mechs, and the result.
+// Panels that open over a match: shortcuts, match charts, and the result.
 
 import * as control from "../control";
 import type { KeyRow } from "../input";
@@ -7,7 +7,6 @@ import { TIER_NAMES } from "../quality";
 import { Chart } from "./charts";
 import { dialog, el, setText } from "./dom";
 import { legend } from "./legend";
-import { GAUGES, tableRow } from "./mech_report";
 import { isOver, resultText } from "../score_text";
 
 export class HelpPanel {
@@ -81,39 +80,6 @@ export class ChartPanel {
       if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
     };
     this.charts = CHARTS.map(([name, title], i) => new Chart(name, title, this.hosts[i], jump));
-  }
-}
-
-const HEADS = ["Mech", "Class", "Team", "State", ...GAUGES, "Position"];
-const TABLE_MS = 250; // update interval of the open table
-
-export class TablePanel {
-  readonly root: HTMLElement;
-  private readonly rows = el("tbody");
-  private updatedAt = 0;
-
-  constructor(private readonly state: ViewerState) {
-    const heads = HEADS.map((head) => el("th", { text: head, attributes: { scope: "col" } }));
-    const table = el("table", {}, [el("thead", {}, [el("tr", {}, heads)]), this.rows]);
-    this.root = dialog("table", "All mechs", () => (state.showTable = false), [table]);
-  }
-
-  update(match: MatchState): void {
-    this.root.hidden = !this.state.showTable;
-    const now = performance.now();
-    if (this.root.hidden || now - this.updatedAt < TABLE_MS) return;
-    this.updatedAt = now;
-    const { header, poses } = match;
-    const known = !Number.isNaN(poses.tick);
-    const present = header.roster.map((_, mech) => mech).filter((mech) => known && header.roster[mech].present);
-    while (this.rows.children.length > present.length) this.rows.lastElementChild?.remove();
-    while (this.rows.children.length < present.length)
-      this.rows.insertRow().append(...HEADS.map(() => el("td")));
-    present.forEach((mech, i) => {
-      const row = this.rows.children[i];
-      row.className = header.roster[mech].team === 0 ? "blue" : "red";
-      tableRow(match, mech).forEach((text, k) => setText(row.children[k], text));
-    });
   }
 }
 

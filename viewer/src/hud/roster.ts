@@ -1,9 +1,9 @@
 // The rosters of both teams at the sides: a row per mech with class, hit points, heat and stability. A click selects
-// and follows the mech. Teams of several packs have a row per pack, which opens and closes its mechs; the packs that
-// fight come first.
+// and follows the mech. Teams of several packs have a row per pack in the order of their numbers, which opens and closes
+// its mechs; packs that fight are framed.
 
 import * as control from "../control";
-import { type Pack, byInterest, packsOf, recentDamage } from "../data/packs";
+import { type Pack, packsOf, recentDamage } from "../data/packs";
 import type { Chunk } from "../data/replay";
 import { CHASSIS, TEAMS } from "../palette";
 import { type ChassisName, MechFlag } from "../protocol.gen";
@@ -13,7 +13,6 @@ import { className, stateText, teamName } from "../text";
 
 const CROWD = 10; // teams with more mechs have compact rows
 const FEW_PACKS = 2; // teams of more packs open with closed packs
-const SORT_MS = 2000; // least time between two sortings
 const HOT = 0.8; // share of the heat cap from which a mech is marked as hot
 
 interface Row {
@@ -39,7 +38,6 @@ interface PackRow {
 export class Roster {
   private rows: Row[] = [];
   private packs: PackRow[] = []; // empty for a team of one pack
-  private sortedAt = 0;
   private selected = -1; // the mech whose row was scrolled into view
   private readonly list = el("ul", { class: "roster-list" });
   private readonly title = el("h2", { class: "roster-title" });
@@ -66,7 +64,6 @@ export class Roster {
     this.list.replaceChildren(...(this.packs.length > 0 ? this.packs.map(({ root }) => root) : items));
     for (const { pack, list } of this.packs)
       list.replaceChildren(...items.filter((_, i) => pack.mechs.includes(this.rows[i].mech)));
-    this.sortedAt = 0;
     this.root.classList.toggle("crowd", this.rows.length > CROWD);
     this.list.scrollTop = 0;
     this.selected = -1;
@@ -108,7 +105,7 @@ export class Roster {
     row.head.setAttribute("aria-expanded", String(open));
   }
 
-  /** Update the rows of packs, and now and then their order, unless the pointer is over them. */
+  /** Update the rows of packs; they keep their order. */
   private updatePacks(match: MatchState): void {
     const { header, poses, store, chunkNumber, chunk } = match;
     const alive = (mech: number) => (poses.flags[mech] & MechFlag.ALIVE) !== 0;
@@ -125,16 +122,6 @@ export class Roster {
       head.classList.toggle("dead", living.length === 0);
       head.setAttribute("aria-label", `Pack ${pack.number}, ${living.length} of ${pack.mechs.length} alive`);
     }
-    const now = performance.now();
-    if (now - this.sortedAt < SORT_MS || this.list.matches(":hover, :focus-within")) return;
-    this.sortedAt = now;
-    const order = byInterest(
-      this.packs.map(({ pack }) => pack),
-      damage,
-      alive,
-    );
-    const roots = order.flatMap((pack) => this.packs.find((row) => row.pack === pack)?.root ?? []);
-    if (roots.some((root, i) => this.list.children[i] !== root)) this.list.replaceChildren(...roots);
   }
 
   private makeRow(match: MatchState, mech: number): Row {

@@ -30,7 +30,14 @@ export interface Link {
  * Return the lines of a moment; hidden mechs have none, nor does the mech of the first-person view (`inside`). The
  * selected mech has its target, then the nearest mechs. Large battles have no other lines.
  */
-export function linksOf(match: MatchState, chunk: Chunk, tick: number, selected: number, inside: boolean): Link[] {
+export function linksOf(
+  match: MatchState,
+  chunk: Chunk,
+  tick: number,
+  selected: number,
+  inside: boolean,
+  believed = false, // whether lines to contacts are drawn to where its policy believes them
+): Link[] {
   const { header, poses, shown } = match;
   const { next } = frameAt(chunk, tick);
   const drawable = (mech: number) =>
@@ -49,7 +56,7 @@ export function linksOf(match: MatchState, chunk: Chunk, tick: number, selected:
   }
   if (selected >= 0) {
     const { team } = header.roster[selected];
-    for (const other of contactsOf(chunk, tick, selected)) {
+    for (const other of believed ? [] : contactsOf(chunk, tick, selected)) {
       const friend = header.roster[other].team === team;
       join(selected, other, TEAMS[header.roster[other].team].colour, friend ? 0.45 : 0.9, friend ? 1 : 1.5, DASHED);
     }

@@ -129,6 +129,8 @@ export class MatchView {
       state.heatSide,
       state.showLinks,
       state.showCutaways,
+      state.showPilot,
+      this.match.observed.version,
       this.match.ghosts?.reduce((sum, { store }) => sum + store.loaded().length + 1, 0),
     ];
   }

@@ -11,7 +11,6 @@ import { isOver } from "../score_text";
 import { makePoses } from "../interpolate";
 import type { TierName } from "../quality";
 import { Screen } from "../screen";
-import { scanContext } from "../session";
 import { type MatchState, type ViewerState, defaults } from "../state";
 import { WorkerLink } from "../workers/link";
 import type { FilmCalls, FilmFormat, FilmWish } from "../workers/messages";
@@ -42,7 +41,7 @@ export function secondCursor(match: MatchState): MatchState {
     shown: new Float32Array(mechs).fill(1),
     chunk: null,
     chunkNumber: 0,
-    scan: new MatchScan(read, scanContext(match.header)),
+    scan: new MatchScan(read, match.header),
   };
 }
 

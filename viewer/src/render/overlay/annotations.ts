@@ -5,6 +5,7 @@ import type { PerspectiveCamera } from "three";
 import type { Chunk } from "../../data/replay";
 import type { Box } from "../../framing";
 import type { Contact } from "../../data/cursor";
+import { type Belief, beliefsAt } from "../../data/observations";
 import { contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
 import { type SensorRange, sensorRanges } from "../../data/sensor_ranges";
 import { type Pack, packsOf } from "../../data/packs";
@@ -14,6 +15,7 @@ import { TEAMS } from "../../palette";
 import type { MatchState, ViewerState } from "../../state";
 import { linksOf } from "../links";
 import type { Mechs } from "../mechs";
+import { drawBeliefs } from "./beliefs";
 import type { Overlay } from "./canvas";
 import type { DamageNumbers } from "./damage_numbers";
 import { type Label, isBattle, isCrowd, leaderStart, mostPlates, placeLabels } from "./layout";
@@ -68,7 +70,10 @@ export class Annotations {
     const pilot = inputs.contacts === null ? -1 : selected;
     if (state.showLinks && pilot < 0) {
       drawRings(overlay, this.ownRanges(selected), match.poses, inputs.heights);
-      drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, state.camera.mode === "first"));
+      const beliefs = this.beliefs(state, inputs.chunk);
+      const inside = state.camera.mode === "first";
+      drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, inside, beliefs !== null));
+      if (beliefs) drawBeliefs(overlay, match, beliefs, selected);
     }
     drawPath(overlay, inputs.path, inputs.heights);
     // from within a mech the signs at its feet would fill the picture
@@ -89,6 +94,13 @@ export class Annotations {
     }
     drawReticle(overlay, match, state.selected, inputs.eye);
     return [drawScope(overlay, state, match, contacts, memory)];
+  }
+
+  /** Return where the selected mech's policy believes its contacts to be, null unless its observation is shown. */
+  private beliefs({ showPilot, selected, tick }: ViewerState, chunk: Chunk): Belief[] | null {
+    const { observed, header } = this.match;
+    const found = showPilot && selected >= 0 ? observed.of(selected, false) : null;
+    return found && beliefsAt(found, header, chunk, tick, selected);
   }
 
   private marked(contacts: readonly Contact[]): Contact[] {

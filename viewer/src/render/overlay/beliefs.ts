@@ -1,0 +1,53 @@
+// Where the policy of the selected mech believes its contacts to be: a line and a diamond for each row of its
+// observation, with the row's number, so that they are found in the list of the observation.
+
+import type { Belief } from "../../data/observations";
+import { TEAMS } from "../../palette";
+import type { MatchState } from "../../state";
+import { mechName, percentText } from "../../text";
+import { type Overlay, cssColour } from "./canvas";
+
+const FONT = '600 11px "Inter Variable", system-ui, sans-serif';
+const SIDE = 7; // half the diagonal of a diamond [CSS px]
+const FAINTEST = 0.35; // opacity for an uncertain contact
+const SURE = 0.995; // certainty from which it is not named
+
+export function drawBeliefs(overlay: Overlay, match: MatchState, beliefs: readonly Belief[], pilot: number): void {
+  const { brush } = overlay;
+  const { header, poses } = match;
+  for (const { mech, slot, at, sure } of beliefs) {
+    const { team } = header.roster[mech];
+    const hostile = team !== header.roster[pilot].team;
+    const css = cssColour(TEAMS[team].colour, Math.max(FAINTEST, hostile ? sure : sure / 2));
+    brush.beginPath();
+    overlay.trace([[poses.x[pilot], poses.y[pilot], poses.z[pilot]], at]);
+    brush.setLineDash(sure < SURE ? [3, 5] : []);
+    brush.lineWidth = hostile ? 1.5 : 1;
+    brush.strokeStyle = css;
+    brush.stroke();
+    brush.setLineDash([]);
+    const spot = overlay.project(...at);
+    if (!spot) continue;
+    const { x, y } = spot;
+    brush.beginPath();
+    brush.moveTo(x, y - SIDE);
+    for (const [dx, dy] of [
+      [SIDE, 0],
+      [0, SIDE],
+      [-SIDE, 0],
+    ])
+      brush.lineTo(x + dx, y + dy);
+    brush.closePath();
+    brush.lineWidth = 2;
+    brush.stroke();
+    const text = `[${slot}] ${mechName(header, mech)}${sure < SURE ? ` ${percentText(sure)}` : ""}`;
+    brush.font = FONT;
+    brush.textAlign = "left";
+    brush.textBaseline = "middle";
+    brush.lineWidth = 3;
+    brush.strokeStyle = "rgba(5, 8, 12, 0.85)";
+    brush.strokeText(text, x + SIDE + 4, y);
+    brush.fillStyle = cssColour(TEAMS[team].colour);
+    brush.fillText(text, x + SIDE + 4, y);
+  }
+}
