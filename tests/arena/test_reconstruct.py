@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from echelon.arena.observations import observe
 from echelon.arena.reconstruct import RebuiltMoment, ReplayedMatch, Step, load_nearest_state, play_step
 from echelon.arena.verify import verify
 from echelon.env.engine_state import EngineStateMismatch
@@ -70,6 +71,32 @@ def test_moments_equal_recording_run(played, again):
         assert_same_state(*again, tick, played[0])
         compared += 1
     assert compared == len(STEPS)
+
+
+@pytest.mark.parametrize("mech", [0, 7])
+def test_observations_are_those_that_the_run_received_bit_for_bit(played, again, mech):
+    with Replay(played[0].path) as recorded:
+        found = observe(recorded, mech)
+        ticks = recorded.ticks
+    assert (found.tick, found.step, len(found.rows)) == (0, 5, 1 + ticks // 5)
+    compared = 0
+    for tick, rows in played[0].obs.items():
+        np.testing.assert_array_equal(found.rows[tick // found.step], rows[mech])
+        compared += 1
+    assert compared == len(STEPS) and [column.index for column in found.columns] == list(range(found.rows.shape[1]))
+    again[0].go_to(205)
+    np.testing.assert_array_equal(found.contacts[41], again[0].engine.batch.numpy("contact")[0, mech])
+    names = {column.name: column.index for column in found.columns}
+    padding = found.rows[:, [names[f"contact_mask[{slot}].padding"] for slot in range(found.contacts.shape[1])]]
+    alive = found.rows[:, names["ego.hull"]] > 0
+    np.testing.assert_array_equal(found.contacts[alive] < 0, padding[alive] == 1)
+
+
+def test_observations_of_no_mech_and_of_other_actions_are_refused(played, tmp_path):
+    with Replay(played[0].path) as recorded, pytest.raises(ValueError, match=r"'m9.ecr' has no mech 10"):
+        observe(recorded, 10)
+    with Replay(SMALL) as recorded, pytest.raises(ValueError, match=r"'small.ecr' has no actions"):
+        observe(recorded, 0)
 
 
 @pytest.mark.parametrize("tick", [305, 309])

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from echelon.arena.observations import observe
 from echelon.replay.columns import Layout
+from echelon.replay.figures import figures_at
 from echelon.replay.header import header_tables
 from echelon.replay.policy_columns import PolicyColumns
 from echelon.replay.reader import Replay
@@ -17,10 +19,10 @@ from echelon.replay.schema import COLUMNS, MechFlag
 from echelon.replay.writer import MatchWriter, world_payload
 from echelon.server.catalogue import match_id
 from echelon.sim.world import Material
-from tests.browser.conftest import DESK, RUN, VIEWPORT
+from tests.browser.conftest import DESK, RUN, VIEWPORT, served_match
 from tests.browser.player import DRAW_CALLS, cost, open_paused, overlay_calls, select, settle, settled_picture, state
 from tests.replay import synthetic
-from tests.replay.golden import INSIGHT, REACH
+from tests.replay.golden import INSIGHT, REACH, STATES
 
 pytestmark = pytest.mark.long
 MATCH, JAMMED = (match_id(RUN, path.name) for path in (INSIGHT, REACH))
@@ -186,6 +188,46 @@ def test_mech_charts_cover_match_and_seek_on_click(page, address):
     page.evaluate(FLATTEN)
     legend.wait_for(state="detached")
     assert page.evaluate("() => window.watched") == 0  # a rebuilt chart has no second observer
+
+
+OBSERVED = """(mech) => {
+  const found = echelon.state.match.observed.of(mech, false);
+  return found && found.values.map((column) => column[16]);
+}"""
+
+
+def test_observation_is_that_of_the_environment_and_any_row_is_a_chart(page, home, address):
+    page.set_viewport_size(DESK)
+    with served_match(home, STATES) as match:
+        open_paused(page, address, match, 80, "&mech=2")
+        page.keyboard.press("u")
+        page.wait_for_function(f"() => ({OBSERVED})(2)")
+        with Replay(STATES) as replay:
+            expected = observe(replay, 2).rows[16]
+        assert np.array_equal(np.array(page.evaluate(OBSERVED, 2), np.float32), expected)
+        search = page.get_by_role("searchbox")
+        for number, words in enumerate(("ego.hull", "figures damage", "contacts[0] ahead"), start=1):
+            search.fill(words)
+            page.locator(".series-rows button").first.click()
+            page.locator(".series-charts .chart").nth(number - 1).wait_for(state="visible")
+        page.locator(".series-charts .u-over").nth(1).click(delay=200)
+        page.wait_for_function("() => Math.abs(echelon.state.tick - 120) < 8")  # the middle of the match
+
+
+def test_scoreboard_sorts_by_any_column_and_lists_teams_with_sums(page, address):
+    page.set_viewport_size(DESK)
+    open_paused(page, address, MATCH, 199)
+    page.keyboard.press("m")
+    with Replay(INSIGHT) as replay:
+        damage = figures_at(replay, 199)["damage"]
+    cells = page.locator(".table .mech [data-column=damage]")
+    page.wait_for_function("() => document.querySelector('.table .mech [data-column=damage]')?.textContent !== '–'")
+    assert [int(text) for text in cells.all_text_contents()] == [round(value) for value in damage]
+    page.get_by_role("button", name="Damage").click()
+    shown = [int(text) for text in cells.all_text_contents()]
+    assert shown == [round(value) for half in (damage[:5], damage[5:]) for value in sorted(half, reverse=True)]
+    sums = page.locator(".table .team [data-column=damage]").all_text_contents()
+    assert sums == [f"{damage[:5].sum():.0f}", f"{damage[5:].sum():.0f}"]
 
 
 EDGE, HEIGHT, FRAME_COUNT = 60, 10, 9

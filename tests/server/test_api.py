@@ -142,6 +142,12 @@ async def test_damaged_chunk_returns_422(home, client):
     assert (await get_json(client, f"/api/v1/matches/{MATCH}"))[0] == 200
 
 
+@pytest.mark.long
+async def test_observations_of_a_match_without_actions_are_refused_in_one_line(client):
+    status, body = await get_json(client, f"/api/v1/matches/{MATCH}/observations/0")
+    assert status == 422 and body["detail"].startswith(f"replay {NAME!r} has no actions")
+
+
 async def test_growing_match_is_live_and_sends_notices(home, client):
     with Replay(GOLDEN) as replay:
         ends = [c.offset + c.length for c in replay.chunks]

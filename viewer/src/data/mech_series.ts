@@ -115,6 +115,7 @@ export function valueText(header: Header, unit: string, value: number): string {
   const digits = Number.isInteger(value) ? 0 : Math.abs(value) < 10 ? 3 : 1;
   if (unit === "flag") return value === 0 ? "no" : value === 1 ? "yes" : value.toFixed(2);
   const vox = voxels(header, unit, value);
-  const shown = [value.toFixed(digits), unit.includes("share") ? "" : unit, vox === null ? "" : `(${vox.toFixed(1)} vox)`];
+  const times = vox !== null && unit !== "map edges" ? "× " : "";
+  const shown = [value.toFixed(digits), unit.includes("share") ? "" : times + unit, vox === null ? "" : `(${vox.toFixed(1)} vox)`];
   return shown.filter(Boolean).join(" ");
 }

@@ -19,6 +19,7 @@ export class MechChart {
     readonly title: string,
     private readonly text: (value: number) => string, // a value in the legend
     private readonly jump: (seconds: number) => void,
+    private readonly height = HEIGHT, // [CSS px]
   ) {
     this.root.setAttribute("aria-label", title);
     for (const [name, inside] of [
@@ -45,7 +46,7 @@ export class MechChart {
   }
 
   private get size(): { width: number; height: number } {
-    return { width: Math.max(200, this.root.clientWidth), height: HEIGHT };
+    return { width: Math.max(200, this.root.clientWidth), height: this.height };
   }
 
   private build(names: readonly string[]): void {

@@ -13,6 +13,7 @@ import { className, stateText, teamName } from "../text";
 
 const CROWD = 10; // teams with more mechs have compact rows
 const FEW_PACKS = 2; // teams of more packs open with closed packs
+const MANY_PACKS = 12; // teams of more packs have two columns of them
 const HOT = 0.8; // share of the heat cap from which a mech is marked as hot
 
 interface Row {
@@ -59,7 +60,9 @@ export class Roster {
     setText(this.title, teamName(header, this.team));
     const packs = packsOf(header).filter(({ team }) => team === this.team);
     this.rows = packs.flatMap(({ mechs }) => mechs).map((mech) => this.makeRow(match, mech));
-    this.packs = packs.length > 1 ? packs.map((pack) => this.makePack(pack, packs.length <= FEW_PACKS)) : [];
+    const many = packs.length > MANY_PACKS;
+    this.root.classList.toggle("many", many);
+    this.packs = packs.length > 1 ? packs.map((pack) => this.makePack(pack, packs.length <= FEW_PACKS, many)) : [];
     const items = this.rows.map((row) => el("li", {}, [row.root]));
     this.list.replaceChildren(...(this.packs.length > 0 ? this.packs.map(({ root }) => root) : items));
     for (const { pack, list } of this.packs)
@@ -82,13 +85,13 @@ export class Roster {
       this.list.scrollTop += box.top - view.top - (view.height - box.height) / 2;
   }
 
-  private makePack(pack: Pack, open: boolean): PackRow {
+  private makePack(pack: Pack, open: boolean, many: boolean): PackRow {
     const alive = el("span", { class: "pack-alive" });
     const hp = el("div", { class: "fill hp" });
     const list = el("ul", { class: "pack-list" });
     const head = el("button", { class: "pack-row", attributes: { type: "button" } }, [
       el("span", { class: "pack-arrow", aria: { hidden: "true" } }),
-      el("span", { class: "mech-name", text: `Pack ${pack.number}` }),
+      el("span", { class: "mech-name", text: many ? pack.mark : `Pack ${pack.number}` }),
       el("span", { class: "pack-health track hp" }, [hp]),
       alive,
     ]);

@@ -11,6 +11,7 @@ import { MechChart } from "./mech_chart";
 
 const UPDATE_MS = 150; // update interval of rows and charts
 const MOST_CHARTS = 6;
+const LOW = 84; // height of their charts [CSS px]
 const MOST_FOUND = 60; // most rows that a search lists
 
 interface Row {
@@ -37,13 +38,13 @@ export class SeriesList {
   });
   private readonly note = el("p", { class: "pilot-note small", attributes: { role: "status" } });
   private readonly charts = el("div", { class: "series-charts" });
-  private readonly found = el("div", { class: "series-rows" });
+  private readonly found = el("div", { class: "series-rows found" });
   private readonly list = el("div");
   readonly root = el("section", { class: "series", aria: { label: "Values and observation" } }, [
-    this.charts,
     this.search,
-    this.note,
     this.found,
+    this.note,
+    this.charts,
     this.list,
   ]);
   private readonly pinned = new Map<string, MechChart>(); // by key, the oldest first
@@ -144,7 +145,7 @@ export class SeriesList {
     if (!this.remove(key)) {
       if (this.pinned.size >= MOST_CHARTS) this.remove(oldest);
       const title = `${key.replace(/_/g, " ")}${series.unit === "" ? "" : ` (${series.unit})`}`;
-      const chart = new MechChart(title, (value) => String(Number(value.toFixed(3))), this.jump);
+      const chart = new MechChart(title, (value) => String(Number(value.toFixed(3))), this.jump, LOW);
       this.pinned.set(key, chart);
       this.charts.append(chart.root);
     }
