@@ -96,7 +96,7 @@ def observation(
     assignments: SetOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List observation columns: name, unit, bounds, normalised or not."""
+    """List observation columns: name, unit, bounds, normalised."""
     from echelon.env.layout import columns as layout_columns
 
     env = _resolve(preset, config, assignments).config.env

@@ -87,7 +87,7 @@ def info(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a match: teams, result, figures of mechs, kills, turning points. Turning point 1 is the most important."""
+    """Show a match: teams, figures, kills, turning points. Turning point 1 is the most important."""
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
