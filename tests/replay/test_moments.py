@@ -23,6 +23,7 @@ from echelon.replay.schema import (
     MechFlag,
 )
 from echelon.replay.winprob import FEATURES, WinModel
+from echelon.runs import policy_name
 from tests.golden import FOLDER, assert_golden_json
 from tests.replay.golden import EDITS, GOLDEN, SMALL, SMOKE
 from tests.replay.synthetic import FRAME_TICKS, HZ, header
@@ -262,6 +263,15 @@ def test_points_in_captions_are_rounded_down():
     assert match_text.swing_text("zone points", 1, (0, 0), (1.26, 7.35), 4) == (
         "Red scores 7.3 zone points to 1.2 within 4 s"
     )
+
+
+def test_policy_has_one_name_whoever_recorded_it():
+    run = "20261122-055435-standard-stormy-marten"
+    names = [policy_name("update 345", run), policy_name("stormy-marten u345"), policy_name(run), policy_name("boss")]
+    assert names == ["update 345 of stormy-marten", "update 345 of stormy-marten", "stormy-marten", "boss"]
+    teams = [{"name": "human and update 5", "level": ""}, {"name": "medium", "level": "heuristic:medium"}]
+    title = "human and update 5 of stormy-marten against bot: medium"
+    assert match_text.match_title({"teams": teams, "run": run}) == title
 
 
 def test_match_text_names_teams_and_endings():

@@ -12,7 +12,7 @@ import pytest
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.output import measured, percent
-from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
+from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart, position_label
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.panels import PANELS
@@ -140,6 +140,10 @@ def test_rising_curve_is_drawn_rising():
 def test_empty_chart_shows_no_update_yet():
     _, lines = rows(RISING, Curves())
     assert any("no update yet" in line for line in lines)
+
+
+def test_position_label_of_one_is_singular():
+    assert [position_label(value, Viewport(x_axis="steps")) for value in (1, 2)] == ["1 step", "2 steps"]
 
 
 @pytest.mark.parametrize(("x_axis", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])

@@ -10,7 +10,7 @@ import { payload, scanFile } from "../src/data/container";
 import { decodeChunk, decodeHeader, decodeIndex } from "../src/data/decode";
 import { spanOf } from "../src/data/moments";
 import { Feed } from "../src/hud/feed";
-import { Banner } from "../src/hud/panels";
+import { Banner, HelpPanel } from "../src/hud/panels";
 import { Roster } from "../src/hud/roster";
 import { ScoreBar } from "../src/hud/score";
 import { WinLane } from "../src/hud/win_lane";
@@ -46,6 +46,24 @@ async function open(file: string): Promise<ViewerState> {
   state.camera.mode = "orbit"; // the camera is not compared
   return state;
 }
+
+test("the help pauses a recorded match until it closes, and says that a live one goes on", async () => {
+  const state = await open("tests/golden/replays/small.ecr");
+  const match = state.match!;
+  const help = new HelpPanel(state, [], () => "");
+  const shows = (showHelp: boolean, playing: boolean) => {
+    Object.assign(state, { showHelp, playing });
+    help.update(match);
+    return state.playing;
+  };
+  expect([shows(true, true), shows(false, false)]).toEqual([false, true]);
+  expect([shows(true, false), shows(false, false)], "one that was paused stays so").toEqual([false, false]);
+  match.index = { ...match.index, live: true };
+  expect([shows(true, true), shows(false, true)]).toEqual([true, true]);
+  shows(true, true);
+  const notes = page.find(help.root, "key-note").filter(({ hidden }) => !hidden);
+  expect(notes[0].textContent).toContain("it goes on");
+});
 
 /** Return the percentages of a text with the side that it names them for. */
 const percentages = (text: string) => [...text.matchAll(/(blue|red)? ?(\d+) %/gi)].map(([, side, n]) => [side, n]);

@@ -10,7 +10,7 @@ import {
   winnerText,
   zoneText,
 } from "../src/score_text";
-import { teamName } from "../src/text";
+import { policyName, teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";
 
@@ -87,4 +87,16 @@ test("teamName shows scripted levels as bots", () => {
   expect([0, 1].map((team) => teamName({ teams } as unknown as Header, team))).toEqual(["champion", "bot: expert"]);
   expect(teamName({ teams: [{ name: "medium", level: "medium" }, {}] } as unknown as Header, 0)).toBe("bot: medium");
   expect(teamName({ teams: [{}, { name: "" }] } as unknown as Header, 1)).toBe("Red");
+});
+
+test("a policy has one name, whoever recorded it", () => {
+  const run = "20261122-055435-standard-stormy-marten";
+  const names = [policyName("update 345", run), policyName("stormy-marten u345"), policyName(run), policyName("champion")];
+  expect(names).toEqual(["update 345 of stormy-marten", "update 345 of stormy-marten", "stormy-marten", "champion"]);
+  const teams = [{ name: "human and update 5", level: "" }, { name: "update 5", level: "" }];
+  const header = { teams, run } as unknown as Header;
+  expect([0, 1].map((team) => teamName(header, team))).toEqual([
+    "human and update 5 of stormy-marten",
+    "update 5 of stormy-marten",
+  ]);
 });
