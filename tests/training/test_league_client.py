@@ -12,6 +12,7 @@ from echelon.arena.standings import standings
 from echelon.arena.store import Store
 from echelon.config import MIX_PROFILES, EvalConfig, LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import load_policy
+from echelon.runs import policy_name
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEpisodes, EventLeague, EventUpdate
 from echelon.training import loop
 from tests.training.fakes import FakeEnv
@@ -55,7 +56,8 @@ def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
     submissions = of(events, EventLeague)
     last = of(events, EventUpdate)[-1].update
     expected = [f"iron-fox u{n}" for n in (*range(0, last, 2), last)]
-    assert [e.name for e in submissions] == expected and set(entries(tmp_path)) == set(expected)
+    assert [e.name for e in submissions] == expected
+    assert set(entries(tmp_path)) == {policy_name(name) for name in expected}
     assert all(1 <= e.rank <= e.ranked for e in submissions) and submissions[-1].ranked > submissions[0].ranked
     assert all(e.entry_kind == "candidate" and e.update == int(e.name.rpartition("u")[2]) for e in submissions)
     assert {"candidate:iron-fox u0", "heuristic:easy"} <= sampled(events)
