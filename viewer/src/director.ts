@@ -46,7 +46,7 @@ const SIDES = [
   [0, 1, -1],
   [0.5, -0.5],
 ] as const;
-const ELEVATIONS = [0.62, 0.85, 1.1, 1.35] as const; // elevations tried, flattest first [rad]
+const ELEVATIONS = [0.62, 0.85, 1.1] as const; // elevations tried, flattest first [rad]
 const START_ELEVATION = 0.85; // of the first shot, which has the side view [rad]
 const STEEP = 0.15; // score that a radian of elevation costs
 const OPENED = 0.8; // worth of what is seen only because walls are cut away, relative to what is seen between them
@@ -59,6 +59,7 @@ const BYSTANDERS = 0.2; // weight of all living mechs, relative to that of the f
 const ZONE_WEIGHT = 0.15; // weight of the zone, relative to that of the mechs
 const MOST_CUT = 26; // largest radius that is cut away [vox]
 const CUT_MARGIN = 2.5; // of that radius beyond who is shown [vox]
+const BESIDE = 6; // distance from them within which others are seen too [vox]
 const BACK = 1.15; // factor of the distance that moves a camera out of a wall
 const CANDIDATES_A_CALL = 2; // candidates of the next shot that are scored ahead per call
 const SIDE = -2.15; // azimuth while the teams' places are unknown [rad]
@@ -558,7 +559,10 @@ class Judge {
       return (Math.min(...values) + Math.max(...values)) / 2;
     });
     const away = (x: number, y: number) => Math.hypot(x - middle[0], y - middle[1]);
-    const radius = Math.min(MOST_CUT, Math.max(...shown.map(([x, y]) => away(x, y))) + CUT_MARGIN);
+    const reach = (points: readonly Point[]) => Math.max(0, ...points.map(([x, y]) => away(x, y)));
+    // who stands just beyond is not left behind a wall
+    const beside = this.points(this.scene.living, [0, 1, 2]).filter(([x, y]) => away(x, y) < reach(shown) + BESIDE);
+    const radius = Math.min(MOST_CUT, Math.max(reach(shown), this.wide ? 0 : reach(beside)) + CUT_MARGIN);
     // a roof on which somebody stands stays
     const floors = this.scene.places.flatMap((places) =>
       this.scene.living.map((mech) => {

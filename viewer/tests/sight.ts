@@ -7,7 +7,7 @@ import { payload, scanFile } from "../src/data/container";
 import { decodeChunk, decodeFileWorld, decodeHeader } from "../src/data/decode";
 import { isHidden } from "../src/data/line_of_sight";
 import { VoxelField } from "../src/data/voxels";
-import { type View, framingAt, shotAt } from "../src/director";
+import { type Shot, type View, framingAt, shotAt } from "../src/director";
 import { type Point, eyeOf, freeTangents, isFramed } from "../src/framing";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { EventKind, type Marker, MechFlag } from "../src/protocol.gen";
@@ -51,7 +51,8 @@ export interface Sight {
   walls: number; // of these in the picture with no wall before them
   seen: number; // of these with the cutaway
   moments: number;
-  ms: number[]; // processor time of each look-up of a shot
+  found: number[]; // processor time of each shot that is found at once [ms]
+  ahead: number[]; // that of each part of the search for the next one [ms]
 }
 
 export function sightOf(match: MatchState): Sight {
@@ -59,7 +60,8 @@ export function sightOf(match: MatchState): Sight {
   const { size } = header.world;
   const voxels = new VoxelField(scenery!.appearances, size, appearanceTable(header.materials));
   const tangents = freeTangents(VIEW.window, VIEW.insets);
-  const sight: Sight = { living: 0, framed: 0, walls: 0, seen: 0, moments: 0, ms: [] };
+  const sight: Sight = { living: 0, framed: 0, walls: 0, seen: 0, moments: 0, found: [], ahead: [] };
+  let last: Shot | null = null;
   const ticks = new Set(
     fightEnds(match).flatMap((end) =>
       Array.from({ length: LAST_S / STEP_S }, (_, i) => Math.max(0, Math.round((end - i * STEP_S) * header.tick_hz))),
@@ -70,7 +72,8 @@ export function sightOf(match: MatchState): Sight {
     const chunk = store.get(index.chunks.findIndex(([, last]) => tick <= last))!;
     const began = process.cpuUsage();
     const shot = shotAt(match, tick, VIEW);
-    sight.ms.push(process.cpuUsage(began).user / 1000);
+    (shot === last ? sight.ahead : sight.found).push(process.cpuUsage(began).user / 1000);
+    last = shot;
     if (!shot) continue;
     const framing = framingAt(shot, tick);
     const eye = eyeOf(framing);

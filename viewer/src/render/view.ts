@@ -38,7 +38,7 @@ import { type MeshWorkers, Terrain } from "./terrain";
 import { GroundOverlay } from "./ground_overlay";
 import { ZoneRing } from "./zone";
 
-const CUT_AROUND = 3; // radius of the cutaway around the selected mech [vox]
+const CUT_AROUND = 5; // radius of the cutaway around the selected mech [vox]
 const PICK_PIXELS = 34; // most distance of a click from a mech [CSS px]
 
 export function meshWorkers(): MeshWorkers {
