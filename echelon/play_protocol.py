@@ -175,8 +175,19 @@ class WhatIf(Message):
     """Length of these actions [s]."""
 
 
+class Coach(Message):
+    """Request the measured mistakes of a side or a mech, which are stored in the recording; as ``WhatIf``."""
+
+    t: Literal["coach"] = "coach"
+    id: Annotated[int, Field(ge=0, le=2**31)]
+    source: Source
+    who: Mech = ""
+    """Side or mech; "" the mech that a human flew, else the side that lost."""
+    seed: Seed = 0
+
+
 class Cancel(Message):
-    """Stop a what-if request."""
+    """Stop a what-if or coach request."""
 
     t: Literal["cancel"] = "cancel"
     id: Annotated[int, Field(ge=0, le=2**31)]
@@ -276,7 +287,7 @@ class Frame(Message):
 
 
 class Progress(Message):
-    """Progress of loading a match (``id`` -1) or of a what-if request."""
+    """Progress of loading a match (``id`` -1) or of a what-if or coach request."""
 
     t: Literal["progress"] = "progress"
     id: int
@@ -321,6 +332,15 @@ class WhatIfResult(Message):
     notes: list[str]
 
 
+class Coached(Message):
+    """The mistakes of a coach request are stored in the INDEX of the recording, under the name ``of``."""
+
+    t: Literal["coached"] = "coached"
+    id: int
+    of: str
+    mistakes: int
+
+
 class Ended(Message):
     """The match is over; its recording is listed under the session's run."""
 
@@ -342,7 +362,7 @@ class Problem(Message):
     re: str
     """Type of the refused message, "" none."""
     id: int
-    """``id`` of a refused what-if request, else -1."""
+    """``id`` of a refused what-if or coach request, else -1."""
 
 
 class Pong(Message):
@@ -353,9 +373,9 @@ class Pong(Message):
     tick: int
 
 
-FROM_CLIENT: tuple[type[Message], ...] = (Hello, Take, Leave, Input, Pace, Start, WhatIf, Cancel, Ping)
+FROM_CLIENT: tuple[type[Message], ...] = (Hello, Take, Leave, Input, Pace, Start, WhatIf, Coach, Cancel, Ping)
 FROM_SESSION: tuple[type[Message], ...] = (
-    Welcome, SessionState, Begin, Frame, Progress, WhatIfResult, Ended, Problem, Pong,
+    Welcome, SessionState, Begin, Frame, Progress, WhatIfResult, Coached, Ended, Problem, Pong,
 )  # fmt: skip
 PARTS: tuple[type[BaseModel], ...] = (Source, SeatState, Side, Effect)
 """Maps within messages."""

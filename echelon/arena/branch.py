@@ -4,19 +4,22 @@ The moment is reconstructed once, by ``echelon.arena.reconstruct``. Every contin
 another combat seed and, where policies fly, other noise of their actions; a continuation depends on its number and the
 seed of the plan alone, not on the batch. For a window after the moment, all mechs may repeat what they did in the
 recording except some that stand still: the difference to continuations in which these act too is the effect of their
-actions.
+actions. With a stand-in, the pilots of all others fly in the window, and a mech repeats its recorded actions or those
+of a level from another continuation: neither knows what will happen, so that the difference is that of the actions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
@@ -48,6 +51,8 @@ from echelon.statistics import paired_difference, wilson_interval
 Load = Callable[[Pilot], LoadedPolicy]
 WAVE_BYTES = 256 << 20
 """Simulator arrays of the continuations that are played at the same time, one at least [bytes]."""
+OTHER = 2**20
+"""Added to the number of a continuation for that in which its stand-in chooses its actions."""
 SEED_MASK = 2**31 - 1
 """Seeds of continuations are 31-bit integers, as those of episodes."""
 
@@ -66,8 +71,10 @@ class BranchPlan:
     """Pilots that were chosen, by mech or team, for the recording's parent."""
     changes: Mapping[str, float] = field(default_factory=dict)
     still: frozenset[int] = frozenset()
+    stand_in: str = ""
+    """Level whose actions replace those of the mechs ``still``, while the others are flown; "" leaves them out."""
     window: int = 0
-    """Environment steps after the moment in which the other mechs repeat their recorded actions."""
+    """Environment steps after the moment in which mechs repeat their recorded actions."""
     mean_actions: bool = False
 
 
@@ -166,6 +173,16 @@ class Brancher:
     def _play_wave(
         self, numbers: Sequence[int], folder: Path | None, still: bool, on_step: Callable[[int], object]
     ) -> list[Continuation]:
+        acts = self._stand_in(numbers) if still and self.plan.stand_in else None
+        with self._opened(numbers) as (engine, pilots):
+            recorder = self._recorder(engine, numbers, folder, still)
+            found = _play_on(engine, pilots, self._steps(still, acts), recorder, on_step)
+        rows = zip(found, numbers, self.seeds(numbers), strict=True)
+        return [replace(row, number=number, seed=seed) for row, number, seed in rows]
+
+    @contextlib.contextmanager
+    def _opened(self, numbers: Sequence[int]) -> Iterator[tuple[Engine, BranchPilots]]:
+        """Open continuations at the moment, an environment each."""
         plan, seeds = self.plan, self.seeds(numbers)
         with BranchPilots(self._policies, self._threads) as pilots:
             engine = open_match(
@@ -178,22 +195,41 @@ class Brancher:
                 engine.batch.set("script", np.repeat(self._script[None], len(numbers), axis=0))
                 engine.run("observe")
                 pilots.start(self.start.memories, None if plan.mean_actions else seeds)
-                recorder = self._recorder(engine, numbers, folder, still)
-                found = _play_on(engine, pilots, self._window(plan.still if still else frozenset()), recorder, on_step)
+                yield engine, pilots
             finally:
                 engine.close()
-        return [replace(row, number=number, seed=seed) for row, number, seed in zip(found, numbers, seeds, strict=True)]
 
-    def _window(self, still: frozenset[int]) -> list[Step]:
-        """Return each step that repeats the recording; actions and inputs are 0 for mechs that stand still."""
-        first, ticks = self.start.moment.tick, self.recorded.header["frame_ticks"]
-        steps = list(recorded_steps(self.recorded, first, first + self.plan.window * ticks))
-        for number, step in enumerate(steps):
-            step.actions[list(still)] = 0.0
-            if step.inputs is not None:
-                acts = np.array([mech not in still for mech in step.seats], np.int8)
-                steps[number] = step._replace(inputs=step.inputs * acts[None, :, None])
-        return steps
+    def _stand_in(self, numbers: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Return the actions ``[E, M, A]`` of each step of the window in other continuations that the stand-in flies.
+
+        They are chosen without knowledge of what happens where they are played, as the recorded ones.
+        """
+        plan = self.plan
+        with self._opened([number + OTHER for number in numbers]) as (engine, pilots):
+            script = engine.batch.numpy("script").copy()
+            script[:, sorted(plan.still)] = heuristic.script_of(plan.stand_in)
+            engine.batch.set("script", script)
+            steps = []
+            for _ in range(plan.window):
+                pilots.act()
+                engine.step()
+                steps.append(engine.batch.numpy("actions").copy())
+            return steps
+
+    def _steps(self, still: bool, acts: Sequence[NDArray[np.float32]] | None) -> Iterator[Step]:
+        """Yield what is repeated in each step of the window; 0 for mechs that stand still."""
+        plan, first, ticks = self.plan, self.start.moment.tick, self.recorded.header["frame_ticks"]
+        mechs = tuple(sorted(plan.still))
+        if acts is not None:
+            yield from (Step(actions, mechs=mechs) for actions in acts)
+            return
+        for step in recorded_steps(self.recorded, first, first + plan.window * ticks):
+            if plan.stand_in:
+                yield step.of(mechs)
+                continue
+            moves = np.array([not still or mech not in plan.still for mech in range(len(step.actions))], np.int8)
+            inputs = None if step.inputs is None else step.inputs * moves[list(step.seats)][None, :, None]
+            yield step._replace(actions=step.actions * moves[:, None], inputs=inputs)
 
     def _recorder(self, engine: Engine, numbers: Sequence[int], folder: Path | None, still: bool) -> Recorder | None:
         """Return a recorder of all environments; None without a folder."""
@@ -216,18 +252,24 @@ class Brancher:
 
     def name_of(self, number: int, still: bool = True) -> str:
         suffix = "" if still or not self.plan.still else "-with"
-        return f"{self.recorded.path.stem}-t{self.start.moment.tick}-b{number:03d}{suffix}"
+        line = "".join(f"-{name}" for name in self._names(self.plan.still)) if self.plan.stand_in else ""
+        return f"{self.recorded.path.stem}-t{self.start.moment.tick}{line}-b{number:03d}{suffix}"
+
+    def _names(self, mechs: Iterable[int]) -> list[str]:
+        return sorted(self.recorded.header["roster"][mech]["name"] for mech in mechs)
 
     def parent(self, still: bool = True) -> dict[str, Any]:
-        names = [mech["name"] for mech in self.recorded.header["roster"]]
+        plan, names = self.plan, self._names(self.plan.still) if still else []
+        seconds = plan.window * self.recorded.header["frame_ticks"] / float(self.recorded.header["tick_hz"])
+        lines = dict.fromkeys(names, f"{plan.stand_in} for {seconds:g} s") if plan.stand_in else {}
         return parent_of(
             self.recorded,
             self.start.moment.tick,
-            set=dict(self.plan.labels),
-            changes=dict(self.plan.changes),
-            still=sorted(names[mech] for mech in self.plan.still) if still else [],
-            window=self.plan.window,
-            seed=self.plan.seed,
+            set={**plan.labels, **lines},
+            changes=dict(plan.changes),
+            still=[] if plan.stand_in else names,
+            window=plan.window,
+            seed=plan.seed,
         )
 
     def teams(self) -> tuple[TeamInfo, TeamInfo]:
@@ -237,25 +279,24 @@ class Brancher:
 def _play_on(
     engine: Engine,
     pilots: BranchPilots,
-    window: Sequence[Step],
+    repeated: Iterator[Step],
     recorder: Recorder | None,
     on_step: Callable[[int], object],
 ) -> list[Continuation]:
     """Play every environment to the end of its match and return how it ended; numbers and seeds are not set."""
-    batch, found, step = engine.batch, dict[int, Continuation](), 0
+    batch, found = engine.batch, dict[int, Continuation]()
     if batch.numpy("ended").any():
         raise ValueError("the match has ended at this moment, expected an earlier one")
     while len(found) < engine.num_envs:
         pilots.act()
-        repeated = window[step] if step < len(window) else None
-        if repeated is not None:
-            play_step(engine, repeated)
-        else:
+        step = next(repeated, None)
+        if step is None:
             engine.step()
-        step += 1
+        else:
+            play_step(engine, step)
         if recorder is not None:
-            if repeated is not None and repeated.inputs is not None:
-                recorder.add_inputs(repeated.seats, repeated.inputs)
+            if step is not None and step.inputs is not None:
+                recorder.add_inputs(step.seats, step.inputs)
             recorder.after_step()
         over = [env for env in np.flatnonzero(batch.numpy("over")).tolist() if env not in found]
         if over:

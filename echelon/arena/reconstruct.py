@@ -8,7 +8,7 @@ replaced by the recorded ones. A state that is damaged or does not fit costs onl
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -168,10 +168,18 @@ class Step(NamedTuple):
     """What led to an environment step of a recording."""
 
     actions: NDArray[np.float32]
-    """Actions ``[M, A]``; of a human pilot those of its last tick."""
+    """Actions ``[M, A]``, or ``[E, M, A]``; of a human pilot those of its last tick."""
     seats: tuple[int, ...] = ()
     inputs: NDArray[np.int8] | None = None
     """Their inputs ``[ticks, S, A]``."""
+    mechs: tuple[int, ...] | None = None
+    """Mechs that repeat it while their pilots fly the others; None all."""
+
+    def of(self, mechs: Sequence[int]) -> Step:
+        """Return the step that only these mechs repeat."""
+        seats = [seat for seat in self.seats if seat in mechs]
+        inputs = None if self.inputs is None or not seats else self.inputs[:, [self.seats.index(s) for s in seats]]
+        return Step(self.actions, tuple(seats), inputs, tuple(mechs))
 
 
 def recorded_steps(recorded: Replay, after: int, until: int) -> Iterator[Step]:
@@ -212,9 +220,12 @@ def recorded_inputs(recorded: Replay) -> dict[int, tuple[tuple[int, ...], NDArra
 
 
 def play_step(engine: Engine, step: Step) -> None:
-    """Play one recorded environment step in every environment; scripted pilots only watch."""
+    """Play one recorded environment step in every environment; scripted pilots of mechs that repeat it only watch."""
     engine.run("pilots")
-    engine.batch.set("actions", np.repeat(step.actions[None], engine.num_envs, axis=0))
+    mechs = slice(None) if step.mechs is None else list(step.mechs)
+    actions = engine.batch.numpy("actions")
+    actions[:, mechs] = step.actions[..., mechs, :]
+    engine.batch.set("actions", actions)
     if step.inputs is None:
         engine.step(program="after_pilots")
     else:
@@ -345,8 +356,7 @@ def check_frame(recorded: Replay, engine: Engine, tick: int) -> None:
 
 def parent_of(recorded: Replay, tick: int, **changed: Any) -> dict[str, Any]:
     """Return the entry ``parent`` for the header of a match that continues a recording from a tick."""
-    with open(recorded.path, "rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = hashlib.sha256(recorded.raw_bytes(0, recorded.recorded_bytes)).hexdigest()
     return {"file": recorded.path.name, "sha256": sha256, "tick": tick, **changed}
 
 

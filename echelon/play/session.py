@@ -88,7 +88,8 @@ class PlaySession:
             protocol.Input: self._input,
             protocol.Pace: self._set_pace,
             protocol.Start: self._start,
-            protocol.WhatIf: self._ask_what_if,
+            protocol.WhatIf: self._ask,
+            protocol.Coach: self._ask,
             protocol.Cancel: self._cancel,
             protocol.Ping: self._pong,
         }
@@ -432,7 +433,7 @@ class PlaySession:
 
     # continuations
 
-    async def _ask_what_if(self, client: Client, message: protocol.WhatIf) -> None:
+    async def _ask(self, client: Client, message: protocol.WhatIf | protocol.Coach) -> None:
         self._require_free()
         if self._match is not None and not self._pace.paused:
             raise Refused("busy", "a match is played, expected it paused or ended")
@@ -441,7 +442,7 @@ class PlaySession:
         self._what_if = message.id
         self._spawn(self._continue(client, message))
 
-    async def _continue(self, client: Client, message: protocol.WhatIf) -> None:
+    async def _continue(self, client: Client, message: protocol.WhatIf | protocol.Coach) -> None:
         loop, last = asyncio.get_running_loop(), 0.0
 
         def on_progress(done: int, total: int, text: str) -> None:
@@ -453,17 +454,19 @@ class PlaySession:
                 sent = protocol.Progress(id=message.id, done=done, total=total, text=text)
                 loop.call_soon_threadsafe(client.send, sent)
 
-        def play() -> protocol.WhatIfResult:
+        def play() -> protocol.Message:
             path = self.catalogue.recording(message.source if message.source.file else self._last)
-            folder = self.paths.replays
-            return what_if.continuations(message, path, self.catalogue, self.paths.id, folder, on_progress)
+            about = self.catalogue, self.paths.id, self.paths.replays, on_progress
+            if isinstance(message, protocol.Coach):
+                return what_if.mistakes(message, path, *about)
+            return what_if.continuations(message, path, *about)
 
         try:
             client.send(await loop.run_in_executor(self._pool, play))
         except what_if.Cancelled:
-            self._refuse(client, "match", "the request was cancelled", "what_if", message.id)
+            self._refuse(client, "match", "the request was cancelled", message.t, message.id)
         except (ValueError, OSError) as error:
-            self._refuse(client, "match", error_text(error), "what_if", message.id)
+            self._refuse(client, "match", error_text(error), message.t, message.id)
         finally:
             self._cancelled.discard(message.id)
             self._what_if = None

@@ -1,4 +1,4 @@
-"""Continuations of a recorded match for a what-if request."""
+"""Continuations of a recorded match for a what-if request, and for the coach."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from echelon.arena.branch import Brancher, BranchPlan, effect, summarise
+from echelon.arena.coach import cast_of, find_mistakes
 from echelon.arena.named_pilots import choose_pilots
 from echelon.machine import cores
 from echelon.play.catalogue import Catalogue
-from echelon.play_protocol import Effect, Side, Source, WhatIf, WhatIfResult
+from echelon.play_protocol import Coach, Coached, Effect, Side, Source, WhatIf, WhatIfResult
+from echelon.replay.embed import store_coaching
 from echelon.replay.match_text import mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SUFFIX, WINNERS
@@ -81,3 +83,23 @@ def continuations(
         effect=found,
         notes=list(moment.notes),
     )
+
+
+def mistakes(
+    request: Coach,
+    path: Path,
+    catalogue: Catalogue,
+    run: str,
+    folder: Path,
+    on_progress: Callable[[int, int, str], object],
+) -> Coached:
+    """Store the measured mistakes of a request in the recording, with half of the processors; as ``continuations``."""
+    threads = max(1, cores() // 2)
+    with Replay(path) as recorded:
+        cast = cast_of(recorded, catalogue)
+        found = find_mistakes(
+            recorded, cast, request.who, seed=request.seed, threads=threads, folder=folder, run=run,
+            on_progress=on_progress,
+        )  # fmt: skip
+    store_coaching(path, found)
+    return Coached(id=request.id, of=found["of"], mistakes=len(found["mistakes"]))

@@ -1,15 +1,27 @@
-"""Replays with an embedded world, which can be shared as one file."""
+"""Replays with an embedded world, which can be shared as one file; and what is added to a file after its match."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from echelon.files import atomic_write
 from echelon.replay.codec import pack_map, pack_record
 from echelon.replay.columns import Layout
 from echelon.replay.reader import Replay
-from echelon.replay.schema import CHUNK_INDEX, END_MAGIC, INDEX_TABLES, MAGIC, TRAILER_PAYLOAD, Codec, RecordType
+from echelon.replay.schema import (
+    CHUNK_INDEX,
+    END_MAGIC,
+    INDEX_TABLES,
+    MAGIC,
+    MAX_COACHINGS,
+    TRAILER_PAYLOAD,
+    Codec,
+    RecordType,
+)
 from echelon.replay.validate import Index
 
 EXTRA = (RecordType.STATE, RecordType.SEAT)
@@ -35,14 +47,35 @@ def embed_world(replay: Replay) -> bytes:
             parts.append(replay.raw_bytes(offset, lengths[offset]))
         at += len(parts[-1])  # a cut may have removed the padding of the last chunk
     if replay.index is not None:
-        parts.append(pack_record(RecordType.INDEX, pack_map(_index(replay.index, rows, world))))
-        parts.append(pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE))
+        parts.append(_end(_index(replay.index, rows, world), at))
     return b"".join(parts)
 
 
-def _index(index: Index, chunks: list[list[int]], world: list[int]) -> dict[str, Any]:
+def store_coaching(path: Path, found: Mapping[str, Any]) -> None:
+    """Add a ``Coaching`` to a closed file, in place of an earlier one of the same side or mech.
+
+    It is stored in a further INDEX behind the recording, whose bytes stay: branches name them by their hash.
+    """
+    with Replay(path) as replay:
+        index, size = replay.index, replay.recorded_bytes
+        if index is None:
+            raise ValueError(f"replay {path.name!r} was not closed, expected a whole match")
+        others = [one for one in index.coached if one["of"] != found["of"]]
+        coached = [*others[1 - MAX_COACHINGS :], dict(found)]
+        body = _index(index, [list(ref) for ref in replay.chunks], index.world)
+        atomic_write(path, replay.raw_bytes(0, size) + _end({**body, "coached": coached, "recorded": size}, size))
+
+
+def _end(index: Mapping[str, Any], at: int) -> bytes:
+    """Return INDEX and TRAILER for byte ``at`` of a file."""
+    trailer = pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE)
+    return pack_record(RecordType.INDEX, pack_map(index)) + trailer
+
+
+def _index(index: Index, chunks: list[list[int]], world: list[int] | None) -> dict[str, Any]:
     layout = Layout([column.to_header() for column in CHUNK_INDEX.columns])
     blocks = {CHUNK_INDEX.name: (len(chunks), layout.encode(np.array(chunks, np.int64)) if chunks else b"")}
     blocks |= index.blocks
     tables = [list(blocks[table.name]) for table in INDEX_TABLES]
-    return {"t": tables, "world": world, "outcome": index.outcome, "moments": index.moments}
+    coached = {"coached": index.coached} if index.coached else {}
+    return {"t": tables, "world": world, "outcome": index.outcome, "moments": index.moments, **coached}

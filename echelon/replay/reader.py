@@ -142,6 +142,11 @@ class Replay:
         return next((moment["caption"] for moment in moments if moment["rank"] == 1), "")
 
     @property
+    def recorded_bytes(self) -> int:
+        """Bytes of the file without what was added to it after the match."""
+        return (self.index and self.index.recorded) or self.status().st_size
+
+    @property
     def memory(self) -> int:
         """Estimated bytes that header, chunks, index and timeline take."""
         index = self.index.size if self.index is not None else 0

@@ -60,6 +60,7 @@ MAX_WIN_POINTS = 2**12
 MAX_MOMENTS = 24
 MAX_CAPTION = 2**9
 MAX_MOMENT_MECHS = 8
+MAX_COACHINGS, MAX_MISTAKES = 8, 3
 MAX_MARKERS = 2**18
 """Maximum number of markers of an INDEX; later ones are not listed."""
 INDEX_BYTES, INDEX_SHARE = 2**16, 16

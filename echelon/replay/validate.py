@@ -7,7 +7,7 @@ reads; keys that this version does not know pass unread. Whatever does not fit r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -29,10 +29,12 @@ from echelon.replay.schema import (
     MAX_CELLS,
     MAX_CHUNK_TICKS,
     MAX_CHUNKS,
+    MAX_COACHINGS,
     MAX_EDGE,
     MAX_FRAMES,
     MAX_MARKERS,
     MAX_MECHS,
+    MAX_MISTAKES,
     MAX_MOMENT_MECHS,
     MAX_MOMENTS,
     MAX_NAMES,
@@ -290,6 +292,38 @@ class Moment(Part):
     caption: Caption
 
 
+class Mistake(Part):
+    """A measured mistake: ``value`` is the gain of the better line, with an interval that excludes 0.
+
+    ``recorded`` and ``better`` are the scores of the mech's side with its recorded actions for ``window_s``, and with
+    the level in its place. ``run`` and ``file`` name a recorded better line, "" none.
+    """
+
+    tick: Count
+    mech: Count
+    kind: Caption
+    window_s: Real
+    value: Real
+    low: Real
+    high: Real
+    recorded: Share
+    better: Share
+    run: Caption
+    file: Caption
+    caption: Caption
+
+
+class Coaching(Part):
+    """What continuations found of a side or a mech: ``tested`` moments, ``runs`` pairs for each that was decided."""
+
+    of: Caption
+    by: Caption
+    tested: Count
+    runs: Count
+    seed: Count
+    mistakes: Annotated[list[Mistake], Field(max_length=MAX_MISTAKES), FailFast()]
+
+
 Block = Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_ROWS)], bytes], Field(strict=False)]
 """Number of rows and bytes of a table."""
 Blocks = Annotated[list[Block], Field(max_length=MAX_TABLES), FailFast()]
@@ -305,12 +339,17 @@ class ChunkRecord(Part):
 
 
 class IndexRecord(Part):
-    """The INDEX record; further tables of a newer version are ignored."""
+    """The INDEX record; further tables of a newer version are ignored.
+
+    ``coached`` was added after the match, whose recording ends at byte ``recorded``.
+    """
 
     t: Blocks
     world: Annotated[list[Count], Field(min_length=2, max_length=2)] | None
     outcome: Outcome | None
     moments: Annotated[list[Moment], Field(max_length=MAX_MOMENTS), FailFast()]
+    coached: Annotated[list[Coaching], Field(max_length=MAX_COACHINGS), FailFast()] = []
+    recorded: Count = 0
 
 
 class ChunkRef(NamedTuple):
@@ -333,16 +372,21 @@ class Index:
     moments: list[dict[str, Any]]
     blocks: Mapping[str, tuple[int, bytes]]
     """Number of rows and bytes of each table except ``chunks``."""
+    coached: list[dict[str, Any]] = field(default_factory=list)
+    recorded: int = 0
+    """Bytes of the file as it was recorded; 0 all."""
 
     @property
     def size(self) -> int:
-        """Estimated bytes of its blocks and moments."""
-        return sum(len(data) for _, data in self.blocks.values()) + MOMENT_BYTES * len(self.moments)
+        """Estimated bytes of its blocks, moments and mistakes."""
+        texts = len(self.moments) + sum(1 + len(one["mistakes"]) for one in self.coached)
+        return sum(len(data) for _, data in self.blocks.values()) + MOMENT_BYTES * texts
 
     def columns(self) -> dict[str, Any]:
-        """Return series, markers and win probability as ``unpack_tables``, and the moments."""
+        """Return series, markers and win probability as ``unpack_tables``, the moments and what was coached."""
         tables = {name: INDEX_LAYOUTS[name].decode_rows(data, rows) for name, (rows, data) in self.blocks.items()}
-        return {**unpack_tables(tables), "moments": self.moments}
+        coached = {"coached": self.coached} if self.coached else {}
+        return {**unpack_tables(tables), "moments": self.moments, **coached}
 
 
 P = TypeVar("P", bound=Part)
@@ -350,7 +394,8 @@ INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.colu
 
 
 def forms() -> dict[str, dict[str, Any]]:
-    return {"HEADER_FORM": _form(Header), "OUTCOME_FORM": _form(Outcome), "MOMENT_FORM": _form(Moment)}
+    parts = {"HEADER": Header, "OUTCOME": Outcome, "MOMENT": Moment, "COACHING": Coaching}
+    return {f"{name}_FORM": _form(model) for name, model in parts.items()}
 
 
 def _form(model: type[Part]) -> dict[str, Any]:
@@ -450,7 +495,10 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
         previous = check_ref(ref, previous, end, tick_hz)
     if index.world is not None and not len(MAGIC) <= index.world[0] <= end - HEAD.size:
         raise ReplayError(f"index has a world at byte {index.world[0]}, expected one before byte {end}")
-    return Index(chunks, body["world"], body["outcome"], body["moments"], blocks)
+    coached, recorded = body.get("coached", []), index.recorded
+    if recorded not in (0, end):
+        raise ReplayError(f"index at byte {end} follows a recording of {recorded} bytes, expected as many")
+    return Index(chunks, body["world"], body["outcome"], body["moments"], blocks, coached, recorded)
 
 
 def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> ChunkRef:

@@ -1,6 +1,7 @@
 """Branches in the catalogue: what their headers say of the match that they continue, and which listed match that is.
 
-A branch names its parent by the file's name and SHA-256; equal names occur in several runs, so only the hash decides.
+A branch names its parent by the file's name and the SHA-256 of its recording; equal names occur in several runs, so
+only the hash decides.
 Files are hashed only where a branch gives their name, once per content, and a part of them per scan.
 """
 
@@ -85,10 +86,11 @@ class Parents:
     def _hash_of(self, match: Match) -> str:
         """Return the SHA-256 of a file, "" for one that cannot be read or has grown since it was listed."""
         try:
-            digest = hashlib.sha256()
+            digest, left = hashlib.sha256(), match.recorded
             with self._open_file(match) as file:
-                while block := file.read(BLOCK_BYTES):
+                while block := file.read(min(BLOCK_BYTES, left)):
                     digest.update(block)
+                    left -= len(block)
                 status = os.fstat(file.fileno())
         except (OSError, ValueError):
             return ""

@@ -64,7 +64,9 @@ class Match:
     summary: dict[str, Any]
     world: str
     origin: str = ""
-    """SHA-256 of the file that it continues, "" for a match that is no branch."""
+    """SHA-256 of the recording that it continues, "" for a match that is no branch."""
+    recorded: int = 0
+    """Bytes of its recording, without what was added to the file after the match."""
 
     @property
     def file(self) -> tuple[Any, ...]:
@@ -311,7 +313,8 @@ class ReplayCatalogue:
                     return known  # replaced since it was listed: the next scan reads it again
                 summary = summarize(match_id(run, path.name), run, path, replay, live)
                 origin = (replay.header.get("parent") or {}).get("sha256", "")
-                return Match(summary["id"], run, path, stamp, summary, replay.header["world"]["sha256"], origin)
+                world, recorded = replay.header["world"]["sha256"], replay.recorded_bytes
+                return Match(summary["id"], run, path, stamp, summary, world, origin, recorded)
         except OSError as error:
             if is_exhausted(error):
                 raise

@@ -127,7 +127,7 @@ def make_plan(
         raise ValueError("the moment is missing, expected --at M:SS or --without MECH@M:SS")
     tick, overrides = round(_seconds("at", at) * hz), dict(_change(text) for text in changes)
     words = [text.partition("=") for text in chosen]
-    cast = choose_pilots(recorded, {target: name for target, _, name in words}, _finder(device))
+    cast = choose_pilots(recorded, {target: name for target, _, name in words}, pilot_finder(device))
     plan = BranchPlan(
         tick=tick,
         runs=runs,
@@ -198,7 +198,7 @@ def _change(text: str) -> tuple[str, float]:
     raise ValueError(f"changes has {text!r}, expected NAME=NUMBER, such as laser.damage=28")
 
 
-def _finder(device: str) -> Catalogue:
+def pilot_finder(device: str) -> Catalogue:
     """Return the pilots that the command names: levels, and policies by path, run or league entry."""
     from echelon.arena.standings import policy_path
     from echelon.play.catalogue import Catalogue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -14,12 +15,12 @@ from echelon.replay.match_text import ending_text, match_title, shown_pilots
 from echelon.replay.schema import WINNERS, EventKind
 from echelon.runs import command, find_run, require_home, runs_home
 from echelon_cli import output
-from echelon_cli.commands.branch import branch
+from echelon_cli.commands.branch import branch, pilot_finder
 from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
 from echelon_cli.listing import shown_id
 from echelon_cli.matches import MatchArgument, find_replay, home_of
-from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, argument, complete_runs, option
+from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, ThreadsOption, argument, complete_runs, option
 from echelon_cli.output import Column
 
 if TYPE_CHECKING:
@@ -85,15 +86,29 @@ def info(
             min=1,
         ),
     ] = None,
+    mistakes: Annotated[
+        str | None,
+        option(
+            "--mistakes",
+            "Measure the mistakes of a side or mech (loser: of the side that lost), store them in the file, and record "
+            "better lines beside it; default: show stored ones.",
+            "SIDE|MECH|loser",
+        ),
+    ] = None,
+    seed: Annotated[int, option("--seed", "Seed of the continuations of --mistakes.")] = 0,
+    threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a match: teams, figures, kills, turning points. Turning point 1 is the most important."""
+    """Show a match: teams, figures, kills, turning points, mistakes. Turning point 1 is the most important."""
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
+    if mistakes is not None:
+        _coach(path, "" if mistakes == "loser" else mistakes, seed, threads, as_json)
     with Replay(path) as replay:
         line = replay.timeline()
-        found = {**describe(replay), "figures": mech_figures(replay), "moments": line["moments"], "win": line["win"]}
+        more = {key: line.get(key, []) for key in ("moments", "win", "coached")}
+        found = {**describe(replay), "figures": mech_figures(replay), **more}
     if confirm is not None:
         without, window = _actions_behind(found["moments"], confirm)
         if not as_json:
@@ -115,6 +130,40 @@ def info(
         output.print_line()
         rows = [(row["rank"], row["kind"].replace("_", " "), row["caption"]) for row in found["moments"]]
         output.show_table(("rank", "turning point", "moment"), rows, right=("rank",))
+    for one in found["coached"]:
+        count, of = len(one["mistakes"]), f"mistakes of {one['of']}: {one['tested']} moments tested"
+        output.print_line()
+        output.print_line(f"{of}, {f'{count} certain' if count else 'nothing is certain'}")
+        for mistake in one["mistakes"]:
+            output.print_line(mistake["caption"])
+            if mistake["file"]:
+                output.print_line(f"  better line: {mistake['file']}", style="dim")
+
+
+def _coach(path: Path, who: str, seed: int, threads: int, quiet: bool) -> None:
+    """Measure the mistakes of a side or mech, and store them in the file of the match."""
+    from echelon.training.runtime.threads import resolve_threads, thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.arena.coach import cast_of, find_mistakes
+    from echelon.config.seeds import require_seed
+    from echelon.replay.embed import store_coaching
+    from echelon.replay.reader import Replay
+
+    finder = pilot_finder("cpu")
+    finder.remedy = "copy its run into the runs folder"
+    with Replay(path) as recorded, output.waiting("preparing", quiet=quiet) as show:
+        found = find_mistakes(
+            recorded,
+            cast_of(recorded, finder),
+            who,
+            seed=require_seed(seed, limit=2**32),
+            threads=resolve_threads(threads),
+            folder=path.parent,
+            run=path.parent.parent.name if path.parent.name == "replays" else "",
+            on_progress=lambda done, total, text: show(f"{text}: {done} of {total} continuations"),
+        )
+    store_coaching(path, found)
 
 
 FIGURES = (

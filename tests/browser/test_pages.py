@@ -284,15 +284,27 @@ def test_result_is_a_sentence(page, address):
     page.set_viewport_size(DESK)
     open_paused(page, address, MATCH, 40)
     seek(page, 1e9)
-    page.locator(".banner").wait_for(state="visible")
-    sentence = page.locator(".banner strong").inner_text()
+    card = page.locator(".end-card")
+    card.wait_for(state="visible")
+    sentence = card.locator("h2").inner_text()
     assert re.fullmatch(r"(Red wins|Blue wins|Draw): (zone held|elimination|time up) at 0:\d\d", sentence)
-    assert page.locator(".banner span").inner_text().startswith("zone ")
+    assert card.locator(".soft").first.inner_text().startswith("zone ")
     result = sentence.rpartition(" at ")[0]
     page.wait_for_function("() => document.querySelector('.win-now').classList.contains('over')")
     assert page.locator(".zone-hold").inner_text() == result  # who leads and holds the zone is over
     assert result.startswith(page.locator(".win-now").inner_text())
     assert page.locator(".score-chance").all_inner_texts() == ["", ""]
+    assert "no actions" in card.locator(".coach").inner_text()  # from which mistakes could be measured
+    moment = card.locator(".end-moment").first
+    minutes, seconds = map(int, moment.inner_text().split()[0].split(":"))
+    moment.click()
+    card.wait_for(state="hidden")
+    assert (60 * minutes + seconds - 2) * 20 <= state(page, "tick")  # playing from 2 s before it
+    seek(page, 1e9)
+    card.wait_for(state="visible")
+    page.keyboard.press("Escape")
+    card.wait_for(state="hidden")
+    page.get_by_role("button", name="Scoreboard").wait_for(state="hidden")
 
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -18,6 +18,7 @@ def test_client_messages_survive_packing():
         play.Pace(paused=True, speed=0.25),
         play.Start(source=play.Source(run="r", file="m.ecr"), tick=120, pilots={"red": "medium"}, changes={"a": 1.0}),
         play.WhatIf(id=1, source=play.Source(), tick=0),
+        play.Coach(id=2, source=play.Source(), who="B2"),
         play.Cancel(id=1),
         play.Ping(n=5),
     ]

@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from echelon import play_protocol as play
-from echelon.arena import branch
+from echelon.arena import branch, coach
 from echelon.arena.verify import verify
 from echelon.play_channel import LENGTH, connect, packet
 from echelon.replay.codec import RecordWriter
@@ -247,6 +247,27 @@ async def test_continuations_are_cancelled_and_refused_during_a_match(tmp_path):
         client.send(play.Start(source=source, tick=50))
         await client.wait_for("begin")
         assert (await client.answer(play.WhatIf(id=3, source=source, tick=50)))["code"] == "busy"
+
+
+@pytest.mark.long
+async def test_mistakes_of_a_human_are_stored_and_a_cancelled_request_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(coach, "SCREENED", 16)
+    monkeypatch.setattr(coach, "DECIDED", 16)
+    async with running_session(tmp_path) as session:
+        source, client = await finished_match(session)
+        path, before = recorded(session, source), recorded(session, source).read_bytes()
+        client.send(play.Coach(id=1, source=source))
+        assert (await client.answer(play.Coach(id=2, source=source)))["code"] == "busy"
+        client.send(play.Cancel(id=1))
+        assert "cancelled" in (await client.wait_for("error", id=1))["text"]
+        assert path.read_bytes() == before and [file.name for file in path.parent.glob("*.ecr")] == [source.file]
+        client.send(play.Coach(id=3, source=source))
+        answer = await client.wait_for("coached", id=3)
+        with Replay(path) as replay:
+            (coached,) = replay.timeline()["coached"]
+            assert answer["of"] == coached["of"] == "B1" and answer["mistakes"] == len(coached["mistakes"])
+        assert verify(path).ok
+        assert "X9" in (await client.answer(play.Coach(id=4, source=source, who="X9")))["text"]
 
 
 async def test_session_ends_after_its_last_client(tmp_path):

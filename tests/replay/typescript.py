@@ -36,7 +36,7 @@ export const SUITES: Record<ChassisName, Suite> ="""
 NUMBERS = (
     "ALIGNMENT", "MAX_STORED_BYTES", "MAX_RAW_BYTES", "MAX_FILE_BYTES", "MAX_FRAMES", "MAX_MECHS", "MAX_EDGE",
     "MAX_NAMES", "MAX_CHUNKS", "MAX_ROWS", "MAX_VALUES", "MAX_CELLS", "MAX_CHUNK_TICKS", "MAX_SECONDS", "MAX_MARKERS",
-    "MAX_TEXT", "MAX_DEPTH", "TICK_HZ_LIMIT", "SCHEMA_MAJOR", "MAX_WIN_POINTS", "MAX_MOMENTS",
+    "MAX_TEXT", "MAX_DEPTH", "TICK_HZ_LIMIT", "SCHEMA_MAJOR", "MAX_WIN_POINTS", "MAX_MOMENTS", "MAX_COACHINGS",
     "BY_RATE",
 )  # fmt: skip
 NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
@@ -79,7 +79,7 @@ export type Marker = [number, number, number, number];
 /** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last tick and its bytes. */
 export interface IndexView {
   live: boolean; chunks: [number, number, number][]; series: Series; markers: Marker[]; outcome: Outcome | null;
-  win: WinSeries; moments: Moment[];
+  win: WinSeries; moments: Moment[]; coached?: Coaching[];
 }
 /** A row of GET /api/v1/matches. */
 export interface MatchSummary {
@@ -176,7 +176,8 @@ SCALARS = {str: "string", int: "number", float: "number", bool: "boolean", bytes
 REPLAY_PARTS = (
     validate.TeamHeader, validate.RosterEntry, validate.WorldSpec, validate.ChassisEntry, validate.WeaponEntry,
     validate.CloudSpec, validate.SensingSpec, validate.InsightSpec, validate.PilotsSpec, validate.ParentSpec,
-    validate.Header, validate.Outcome, validate.Moment, validate.ChunkRecord, validate.IndexRecord,
+    validate.Header, validate.Outcome, validate.Moment, validate.Mistake, validate.Coaching, validate.ChunkRecord,
+    validate.IndexRecord,
 )  # fmt: skip
 HEADER_FIELD = "header"
 

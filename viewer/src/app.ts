@@ -93,7 +93,9 @@ export class App {
       whatIf: () => play.openWhatIf(),
       closeDialogs: () => play.closeDialogs(),
     });
-    this.hud = new Hud(state, keys, showList, () => screen.quality(), this.share);
+    play.session.onCoached = (match) => void this.session.refresh(match);
+    const showNext = () => void this.showNext();
+    this.hud = new Hud(state, keys, showList, () => screen.quality(), this.share, play.coach, showNext);
     if (!embedded && !framed) this.hud.addTools(play.tools);
     this.thumbnails = new Thumbnails(api);
     this.session.onRecovery = () => this.thumbnails.retry();
@@ -166,6 +168,12 @@ export class App {
     // a match that was flown from the list has the list's address
     if (location.hash === this.returnHash) this.followAddress();
     else location.hash = this.returnHash;
+  }
+
+  /** Open the match that the list has below the open one, the first after the last. */
+  private async showNext(): Promise<void> {
+    const id = await this.session.nextMatch();
+    if (id !== null) location.hash = `#match=${id}`;
   }
 
   private openFile(file: File | undefined): void {

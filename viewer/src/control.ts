@@ -177,6 +177,14 @@ export function reverse(state: ViewerState): void {
   setSpeed(state, nearestSpeed(-state.speed));
 }
 
+/** Play from shortly before a tick. */
+export function watchFrom(state: ViewerState, tick: number): void {
+  const { match } = state;
+  if (!match) return;
+  state.playing = true;
+  seek(state, Math.max(firstTick(match), tick - LEAD_IN_S * match.header.tick_hz));
+}
+
 export function goLive(state: ViewerState): void {
   if (!state.match) return;
   state.tick = lastTick(state.match);

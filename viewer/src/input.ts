@@ -148,7 +148,7 @@ function arrows(state: ViewerState, event: KeyboardEvent): void {
   else control.stepFrames(state, step);
 }
 
-const PANELS = ["showHelp", "showSettings", "showChart", "showTable", "showShare", "showPilot"] as const;
+const PANELS = ["showHelp", "showSettings", "showChart", "showTable", "showShare", "showPilot", "showEnd"] as const;
 
 function escape(state: ViewerState, exits: Exits): void {
   if (exits.closeDialogs()) return;

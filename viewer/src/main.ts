@@ -16,6 +16,7 @@ import "./style/phone.css";
 import "./style/landscape.css";
 import "./style/play.css";
 import "./style/branches.css";
+import "./style/end.css";
 import { App } from "./app";
 
 const app = new App(document.getElementById("app") ?? document.body);

@@ -27,6 +27,7 @@ export const TICK_HZ_LIMIT = 1000.0;
 export const SCHEMA_MAJOR = 3;
 export const MAX_WIN_POINTS = 4096;
 export const MAX_MOMENTS = 24;
+export const MAX_COACHINGS = 8;
 export const BY_RATE = 3;
 export interface Budget { rawBytes: number; objects: number; entries: number }
 /** Limits of the payload of each record type; 0 for other types. */
@@ -76,7 +77,7 @@ export type Marker = [number, number, number, number];
 /** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last tick and its bytes. */
 export interface IndexView {
   live: boolean; chunks: [number, number, number][]; series: Series; markers: Marker[]; outcome: Outcome | null;
-  win: WinSeries; moments: Moment[];
+  win: WinSeries; moments: Moment[]; coached?: Coaching[];
 }
 /** A row of GET /api/v1/matches. */
 export interface MatchSummary {
@@ -244,6 +245,30 @@ export interface Moment {
   after: number;
   caption: string;
 }
+/** A measured mistake: ``value`` is the gain of the better line, with an interval that excludes 0. ``recorded`` and ``better`` are the scores of the mech's side with its recorded actions for ``window_s``, and with the level in its place. ``run`` and ``file`` name a recorded better line, "" none. */
+export interface Mistake {
+  tick: number;
+  mech: number;
+  kind: string;
+  window_s: number;
+  value: number;
+  low: number;
+  high: number;
+  recorded: number;
+  better: number;
+  run: string;
+  file: string;
+  caption: string;
+}
+/** What continuations found of a side or a mech: ``tested`` moments, ``runs`` pairs for each that was decided. */
+export interface Coaching {
+  of: string;
+  by: string;
+  tested: number;
+  runs: number;
+  seed: number;
+  mistakes: Mistake[];
+}
 /** The CHUNK record: frames, their columns, tables and hash. */
 export interface ChunkRecord {
   f: number;
@@ -251,12 +276,14 @@ export interface ChunkRecord {
   t: [number, Uint8Array][];
   h: Uint8Array;
 }
-/** The INDEX record; further tables of a newer version are ignored. */
+/** The INDEX record; further tables of a newer version are ignored. ``coached`` was added after the match, whose recording ends at byte ``recorded``. */
 export interface IndexRecord {
   t: [number, Uint8Array][];
   world: [number, number] | null;
   outcome: Outcome | null;
   moments: Moment[];
+  coached?: Coaching[];
+  recorded?: number;
 }
 /** Form of a value: the parts of JSON Schema that headers need. */
 export interface Form {
@@ -270,6 +297,7 @@ export interface Form {
 export const HEADER_FORM: Form = {"required": ["schema", "mechs", "tick_hz", "frame_ticks", "chunk_ticks", "created", "echelon", "sim_version", "teams", "roster", "seed", "map_seed", "env", "run", "update", "global_step", "duration_s", "score_to_win", "zone", "world", "cloud", "sensing", "without", "changes", "chassis", "weapons", "materials", "events", "flags", "hit_flags", "cooldowns", "columns", "tables", "config"], "type": "object", "properties": {"schema": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 2, "minItems": 2, "type": "array"}, "mechs": {"maximum": 4096, "minimum": 1, "type": "integer"}, "tick_hz": {"exclusiveMinimum": 0, "maximum": 1000.0, "type": "number"}, "frame_ticks": {"maximum": 65535, "minimum": 1, "type": "integer"}, "chunk_ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "created": {"maximum": 1099511627776.0, "minimum": 0, "type": "number"}, "echelon": {"maxLength": 4096, "type": "string"}, "sim_version": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "teams": {"items": {"required": ["name", "policy", "checkpoint", "level"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "policy": {"maxLength": 4096, "type": "string"}, "checkpoint": {"maxLength": 4096, "type": "string"}, "level": {"maxLength": 4096, "type": "string"}}}, "maxItems": 2, "minItems": 2, "type": "array"}, "roster": {"items": {"required": ["team", "pack", "chassis", "name", "present"], "type": "object", "properties": {"team": {"maximum": 1, "minimum": 0, "type": "integer"}, "pack": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "chassis": {"maximum": 1024, "minimum": 0, "type": "integer"}, "name": {"maxLength": 4096, "type": "string"}, "present": {"type": "boolean"}}}, "maxItems": 4096, "minItems": 1, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "map_seed": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}, "env": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "run": {"maxLength": 4096, "type": "string"}, "update": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "global_step": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "duration_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "score_to_win": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "zone": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "world": {"required": ["sha256", "size"], "type": "object", "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "size": {"items": {"maximum": 1024, "minimum": 1, "type": "integer"}, "maxItems": 3, "minItems": 3, "type": "array"}}}, "cloud": {"required": ["radius", "life_s"], "type": "object", "properties": {"radius": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "life_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "sensing": {"required": ["radar", "ewar", "ecm", "eccm", "own_eccm", "quality"], "type": "object", "properties": {"radar": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 1024, "type": "array"}, "ewar": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "ecm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "eccm": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "own_eccm": {"type": "boolean"}, "quality": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}}, "without": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "changes": {"type": "object"}, "chassis": {"items": {"required": ["name", "size", "hp", "leg_hp", "heat_cap", "max_speed", "max_jet"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "size": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 3, "minItems": 3, "type": "array"}, "hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "leg_hp": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "heat_cap": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "max_jet": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "weapons": {"items": {"required": ["name", "guidance", "range", "speed", "cooldown_s", "damage"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "guidance": {"maxLength": 4096, "type": "string"}, "range": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "speed": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "cooldown_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "damage": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}}}, "maxItems": 1024, "type": "array"}, "materials": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "events": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "hit_flags": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "cooldowns": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 1024, "type": "array"}, "tables": {"items": {"required": ["name", "columns"], "type": "object", "properties": {"name": {"maxLength": 4096, "type": "string"}, "columns": {"items": {"required": ["name", "dtype", "scale", "predict"], "type": "object", "properties": {"name": {"maxLength": 4096, "minLength": 1, "type": "string"}, "dtype": {"maxLength": 4096, "type": "string"}, "scale": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "predict": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "per": {"maxLength": 4096, "type": "string"}, "k": {"maximum": 1024, "minimum": 1, "type": "integer"}, "rate": {"maxLength": 4096, "type": "string"}, "gain": {"maximum": 9223372036854775808, "minimum": -9223372036854775808, "type": "integer"}}}, "maxItems": 64, "minItems": 1, "type": "array"}}}, "maxItems": 64, "type": "array"}, "config": {"type": "object"}, "insight": {"required": ["actions", "terms", "contacts", "estimates"], "type": "object", "properties": {"actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "terms": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "contacts": {"maximum": 1024, "minimum": 0, "type": "integer"}, "estimates": {"type": "boolean"}, "chances": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}}}, "actions": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "pilots": {"required": ["script", "weapon_prob"], "type": "object", "properties": {"script": {"items": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "maxItems": 4096, "type": "array"}, "weapon_prob": {"maximum": 1, "minimum": 0, "type": "number"}, "names": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}, "checkpoints": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 4096, "type": "array"}}}, "parent": {"required": ["file", "sha256", "tick"], "type": "object", "properties": {"file": {"maxLength": 4096, "type": "string"}, "sha256": {"pattern": "^[0-9a-f]{64}$", "type": "string"}, "tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "set": {"type": "object"}, "changes": {"type": "object"}, "still": {"items": {"maxLength": 4096, "type": "string"}, "maxItems": 1024, "type": "array"}, "seed": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}}}}};
 export const OUTCOME_FORM: Form = {"required": ["winner", "reason", "ticks", "score", "hp", "alive"], "type": "object", "properties": {"winner": {"maximum": 1024, "minimum": -1, "type": "integer"}, "reason": {"maxLength": 4096, "type": "string"}, "ticks": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "score": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "hp": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}, "alive": {"items": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "maxItems": 2, "minItems": 2, "type": "array"}}};
 export const MOMENT_FORM: Form = {"required": ["tick", "second", "from", "to", "kind", "rank", "score", "team", "mechs", "before", "after", "caption"], "type": "object", "properties": {"tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "second": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "from": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "to": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "kind": {"maxLength": 512, "type": "string"}, "rank": {"maximum": 24, "minimum": 1, "type": "integer"}, "score": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "team": {"maximum": 1, "minimum": -1, "type": "integer"}, "mechs": {"items": {"maxLength": 512, "type": "string"}, "maxItems": 8, "type": "array"}, "before": {"maximum": 1, "minimum": 0, "type": "number"}, "after": {"maximum": 1, "minimum": 0, "type": "number"}, "caption": {"maxLength": 512, "type": "string"}}};
+export const COACHING_FORM: Form = {"required": ["of", "by", "tested", "runs", "seed", "mistakes"], "type": "object", "properties": {"of": {"maxLength": 512, "type": "string"}, "by": {"maxLength": 512, "type": "string"}, "tested": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "runs": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "seed": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "mistakes": {"items": {"required": ["tick", "mech", "kind", "window_s", "value", "low", "high", "recorded", "better", "run", "file", "caption"], "type": "object", "properties": {"tick": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "mech": {"maximum": 9223372036854775808, "minimum": 0, "type": "integer"}, "kind": {"maxLength": 512, "type": "string"}, "window_s": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "value": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "low": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "high": {"maximum": 1000000000.0, "minimum": -1000000000.0, "type": "number"}, "recorded": {"maximum": 1, "minimum": 0, "type": "number"}, "better": {"maximum": 1, "minimum": 0, "type": "number"}, "run": {"maxLength": 512, "type": "string"}, "file": {"maxLength": 512, "type": "string"}, "caption": {"maxLength": 512, "type": "string"}}}, "maxItems": 3, "type": "array"}}};
 export const TABLES: readonly TableSpec[] = [
   { name: "events", columns: [
     {"name": "tick", "dtype": "u16", "scale": 1.0, "predict": 1},
@@ -456,7 +484,15 @@ export interface PlayWhatIf {
   without?: string;
   window_s?: number;
 }
-/** Stop a what-if request. */
+/** Request the measured mistakes of a side or a mech, which are stored in the recording; as ``WhatIf``. */
+export interface PlayCoach {
+  t: "coach";
+  id: number;
+  source: PlaySource;
+  who?: string;
+  seed?: number;
+}
+/** Stop a what-if or coach request. */
 export interface PlayCancel {
   t: "cancel";
   id: number;
@@ -513,7 +549,7 @@ export interface PlayFrame {
   edits: Uint8Array;
   score: number[];
 }
-/** Progress of loading a match (``id`` -1) or of a what-if request. */
+/** Progress of loading a match (``id`` -1) or of a what-if or coach request. */
 export interface PlayProgress {
   t: "progress";
   id: number;
@@ -534,6 +570,13 @@ export interface PlayWhatIfResult {
   replays: Record<string, PlaySource>;
   effect: PlayEffect | null;
   notes: string[];
+}
+/** The mistakes of a coach request are stored in the INDEX of the recording, under the name ``of``. */
+export interface PlayCoached {
+  t: "coached";
+  id: number;
+  of: string;
+  mistakes: number;
 }
 /** The match is over; its recording is listed under the session's run. */
 export interface PlayEnded {
@@ -557,5 +600,5 @@ export interface PlayPong {
   n: number;
   tick: number;
 }
-export type PlayRequest = PlayHello | PlayTake | PlayLeave | PlayInput | PlayPace | PlayStart | PlayWhatIf | PlayCancel | PlayPing;
-export type PlayMessage = PlayWelcome | PlaySessionState | PlayBegin | PlayFrame | PlayProgress | PlayWhatIfResult | PlayEnded | PlayProblem | PlayPong;
+export type PlayRequest = PlayHello | PlayTake | PlayLeave | PlayInput | PlayPace | PlayStart | PlayWhatIf | PlayCoach | PlayCancel | PlayPing;
+export type PlayMessage = PlayWelcome | PlaySessionState | PlayBegin | PlayFrame | PlayProgress | PlayWhatIfResult | PlayCoached | PlayEnded | PlayProblem | PlayPong;

@@ -374,7 +374,16 @@ export class Session {
     this.timers.set(name, window.setTimeout(run, MERGE_DELAY_MS));
   }
 
-  private async refresh(match: MatchState): Promise<void> {
+  /** Return the match that follows the open one in the list of its run, the first after the last; null without any. */
+  async nextMatch(): Promise<string | null> {
+    const { match } = this.state;
+    const page = match && (await this.api.matches(match.run, MAX_REFRESH, 0).catch(() => null));
+    const all = page?.matches.filter(({ id, parent }) => id === match?.id || !parent) ?? [];
+    const at = all.findIndex(({ id }) => id === match?.id);
+    return all.length > 1 ? all[(at + 1) % all.length].id : null;
+  }
+
+  async refresh(match: MatchState): Promise<void> {
     const index = await match.source.refresh().catch(() => null);
     if (!index || this.state.match !== match) return;
     match.store.retry();

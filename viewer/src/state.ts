@@ -114,6 +114,7 @@ export interface ViewerState {
   showHelp: boolean; // whether the shortcuts are shown
   showChart: boolean; // whether the match charts are open
   showTable: boolean; // whether the table of all mechs is open
+  showEnd: boolean; // whether the card at the end of the match is open
   showBars: boolean; // whether nameplates are shown
   showCutaways: boolean; // whether walls in front of a fight or of the selected mech are cut away
   problem: string; // problem shown to the user, "" for none
@@ -159,6 +160,7 @@ export function defaults(): ViewerState {
     showHelp: false,
     showChart: false,
     showTable: false,
+    showEnd: false,
     showBars: true,
     showCutaways: true,
     problem: "",

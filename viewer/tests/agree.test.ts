@@ -9,8 +9,10 @@ import * as control from "../src/control";
 import { payload, scanFile } from "../src/data/container";
 import { decodeChunk, decodeHeader, decodeIndex } from "../src/data/decode";
 import { spanOf } from "../src/data/moments";
+import { el } from "../src/hud/dom";
+import { EndCard } from "../src/hud/end_card";
 import { Feed } from "../src/hud/feed";
-import { Banner, HelpPanel } from "../src/hud/panels";
+import { HelpPanel } from "../src/hud/panels";
 import { Roster } from "../src/hud/roster";
 import { ScoreBar } from "../src/hud/score";
 import { WinLane } from "../src/hud/win_lane";
@@ -73,7 +75,10 @@ test.each(files)("%s", async (file) => {
   const match = state.match!;
   const { header, index, markers, moments } = match;
   const last = control.lastTick(match);
-  const [score, feed, banner, lane] = [new ScoreBar(), new Feed(), new Banner(), new WinLane(state)];
+  const coach = { root: el("div"), update: () => undefined, leave: () => undefined };
+  const end = new EndCard(state, coach, () => undefined);
+  const [score, feed, lane] = [new ScoreBar(), new Feed(), new WinLane(state)];
+  Object.assign(state, { playing: false, awaitsPicture: false });
   const rosters = [new Roster(0, state), new Roster(1, state)];
   score.open(match);
   rosters.forEach((roster) => roster.open(match));
@@ -91,7 +96,7 @@ test.each(files)("%s", async (file) => {
     rosters.forEach((roster) => roster.update(match));
     feed.update(state, match);
     lane.update(match, last);
-    banner.update(state, match);
+    end.update(match);
     const kills = markers.filter(({ kind, tick: at }) => kind === EventKind.KILL && at <= tick);
     const dead = new Set(kills.map(({ target }) => target));
     // living mechs: score bar, rosters and kills
@@ -108,11 +113,11 @@ test.each(files)("%s", async (file) => {
     const now = page.find(lane.root, "win-now")[0].textContent;
     const caption = page.find(lane.root, "win-caption")[0].textContent;
     for (const [side] of percentages(caption).slice(0, -2)) expect(side, about).toBeUndefined(); // parts of blue's
-    const over = !banner.root.hidden;
+    const over = !end.root.hidden;
     if (over) {
       const result = of("zone-hold")[0];
       expect(result, about).toMatch(ENDINGS);
-      expect(banner.root.textContent.startsWith(`${result} at `), about).toBe(true);
+      expect(end.root.textContent.startsWith(`${result} at `), about).toBe(true);
       expect(plaqueOf(match, tick).caption.startsWith(`${result} at `), about).toBe(true);
       expect(now).toBe(result.split(":")[0]);
       expect([blue, red]).toEqual([NaN, NaN]);

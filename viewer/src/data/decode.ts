@@ -4,11 +4,13 @@
 
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
 import {
+  COACHING_FORM,
   HEADER_FORM,
   INDEX_TABLES,
   MAX_CELLS,
   MAX_CHUNK_TICKS,
   MAX_CHUNKS,
+  MAX_COACHINGS,
   MAX_FRAMES,
   MAX_MARKERS,
   MAX_MOMENTS,
@@ -330,6 +332,10 @@ export function decodeIndex(data: Uint8Array): Timeline {
   if (!Array.isArray(moments) || moments.length > MAX_MOMENTS)
     throw new ReplayError(`index has no list of at most ${MAX_MOMENTS} moments`);
   for (const moment of moments) checkForm(moment, MOMENT_FORM, "a moment of the replay");
+  const { coached = [] } = record;
+  if (!Array.isArray(coached) || coached.length > MAX_COACHINGS)
+    throw new ReplayError(`index has no list of at most ${MAX_COACHINGS} coachings`);
+  for (const one of coached) checkForm(one, COACHING_FORM, "a list of mistakes of the replay");
   return {
     series,
     markers,
@@ -342,5 +348,6 @@ export function decodeIndex(data: Uint8Array): Timeline {
       parts: WIN_GROUPS.map((name) => [...win[name]]),
     },
     moments,
+    coached,
   };
 }

@@ -7,13 +7,14 @@ import type { CameraMode, MatchState, ViewerState } from "../state";
 import { isDamage } from "../data/store";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { Dialogs } from "./dialogs";
+import { EndCard } from "./end_card";
 import { Feed } from "./feed";
 import { Inspector } from "./inspector";
 import { recordsVisibility } from "../data/fog_of_war";
 import { type Knowledge, knowledgeOf } from "../data/perception";
 import { LayerLegend } from "./layer_legend";
 import { Minimap } from "./minimap";
-import { Banner, ChartPanel, HelpPanel } from "./panels";
+import { ChartPanel, HelpPanel, type Panel } from "./panels";
 import { MechAnalysisPanel } from "./mech_charts";
 import { Roster } from "./roster";
 import { ScoreBar } from "./score";
@@ -33,12 +34,6 @@ const KNOWLEDGE: Record<Knowledge, string> = {
 const SLOW_MS = 90; // update interval of panels that need not be smooth
 const COVERING = ".notes > *, .win-caption.shown"; // what lies over the free part of the picture
 
-export interface Panel {
-  readonly root: HTMLElement;
-  update(match: MatchState): void;
-  leave(): void;
-}
-
 export class Hud {
   readonly root: HTMLElement;
   private readonly score = new ScoreBar();
@@ -49,7 +44,7 @@ export class Hud {
   private readonly help: HelpPanel;
   private readonly charts: ChartPanel;
   private readonly table: Scoreboard;
-  private readonly banner = new Banner();
+  private readonly end: EndCard;
   private readonly welcome: WelcomeCard;
   private readonly pilot: MechAnalysisPanel;
   private readonly minimap: Minimap;
@@ -77,6 +72,8 @@ export class Hud {
     showList: () => void,
     quality: () => string,
     private readonly share: Panel,
+    private readonly coach: Panel,
+    showNext: () => void,
   ) {
     this.rosters = [new Roster(0, state), new Roster(1, state)];
     this.timeline = new TimelineBar(state);
@@ -84,6 +81,7 @@ export class Hud {
     this.help = new HelpPanel(state, table, quality);
     this.charts = new ChartPanel(state);
     this.table = new Scoreboard(state);
+    this.end = new EndCard(state, coach, showNext);
     const camera = (label: string, short: string, path: string, mode: CameraMode) => {
       const content = el("span", { class: "labelled" }, [
         icon(path),
@@ -140,12 +138,13 @@ export class Hud {
         this.rosters[1].root,
         el("div", { class: "stack" }, [this.inspector.root, this.minimap.root, this.welcome.root]),
       ]),
-      el("div", { class: "notes" }, [this.score.notice, this.mode, this.layerLegend.root, this.banner.root]),
+      el("div", { class: "notes" }, [this.score.notice, this.mode, this.layerLegend.root]),
       this.timeline.root,
       this.charts.root,
       this.table.root,
       this.pilot.root,
       this.share.root,
+      this.end.root,
       this.settings.root,
       this.help.root,
       this.loading,
@@ -181,7 +180,7 @@ export class Hud {
     this.help.update(match);
     this.charts.update(match);
     this.table.update(match);
-    this.banner.update(this.state, match);
+    this.end.update(match);
     this.dialogs.update();
     const now = performance.now();
     if (now - this.slowAt < SLOW_MS) return;
@@ -232,6 +231,7 @@ export class Hud {
   leave(): void {
     this.root.classList.add("empty");
     this.share.leave();
+    this.coach.leave();
   }
 
   private showModes(match: MatchState): void {

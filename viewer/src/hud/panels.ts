@@ -1,4 +1,4 @@
-// Panels that open over a match: shortcuts, match charts, and the result.
+// Panels that open over a match: shortcuts and match charts.
 
 import * as control from "../control";
 import type { KeyRow } from "../input";
@@ -7,7 +7,12 @@ import { TIER_NAMES } from "../quality";
 import { Chart } from "./charts";
 import { dialog, el, setText } from "./dom";
 import { legend } from "./legend";
-import { isOver, resultText } from "../score_text";
+
+export interface Panel {
+  readonly root: HTMLElement;
+  update(match: MatchState): void;
+  leave(): void;
+}
 
 export class HelpPanel {
   readonly root: HTMLElement;
@@ -80,23 +85,5 @@ export class ChartPanel {
       if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
     };
     this.charts = CHARTS.map(([name, title], i) => new Chart(name, title, this.hosts[i], jump));
-  }
-}
-
-/** The result, shown when the cursor reaches the end of a finished match. */
-export class Banner {
-  private readonly headline = el("strong");
-  private readonly details = el("span");
-  readonly root = el("section", { class: "banner", attributes: { role: "status" } }, [this.headline, this.details]);
-
-  update(state: ViewerState, match: MatchState): void {
-    const { outcome } = match.index;
-    const over = outcome !== null && isOver(match, state.tick);
-    this.root.hidden = !over;
-    if (!over) return;
-    const { headline, details } = resultText(match.header, outcome);
-    setText(this.headline, headline);
-    setText(this.details, details);
-    this.root.dataset.team = ["blue", "red", "draw"][outcome.winner];
   }
 }

@@ -54,11 +54,8 @@ export class WelcomeCard {
   }
 
   private playTopMoment(): void {
-    const { match } = this.state;
-    const top = match && topMoment(match.moments);
-    if (!match || !top) return;
-    this.state.playing = true;
-    control.seek(this.state, Math.max(0, top.tick - control.LEAD_IN_S * match.header.tick_hz));
+    const top = topMoment(this.state.match?.moments ?? []);
+    if (top) control.watchFrom(this.state, top.tick);
   }
 
   private close(): void {

@@ -8,6 +8,7 @@ import { button, el, icon } from "../hud/dom";
 import type { PlaySource } from "../protocol.gen";
 import type { Ghost, MatchState, ViewerState } from "../state";
 import type { Command } from "./bindings";
+import { CoachView } from "./coach_view";
 import { Cockpit } from "./cockpit";
 import { ControlsPanel } from "./controls_panel";
 import { PilotInput } from "./input";
@@ -38,6 +39,7 @@ export class Play {
   readonly root: HTMLElement;
   readonly session: PlaySession;
   readonly tools: readonly HTMLElement[];
+  readonly coach: CoachView;
   private readonly input: PilotInput;
   private readonly cockpit: Cockpit;
   private readonly controls: ControlsPanel;
@@ -75,6 +77,7 @@ export class Play {
       find: (source) => this.find(source),
       showGhosts: (match, ids, from) => void this.showGhosts(match, ids, from),
     });
+    this.coach = new CoachView(state, session, (source) => this.find(source), go);
     this.root = el("div", { class: "hud play" }, [
       cockpit.root,
       this.controls.root,

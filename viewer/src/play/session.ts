@@ -16,7 +16,7 @@ import type {
   PlayWhatIfResult,
 } from "../protocol.gen";
 import { CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
-import type { ViewerState } from "../state";
+import type { MatchState, ViewerState } from "../state";
 import type { Controls } from "./controls";
 import { LiveMatch } from "./live_match";
 import { PlaySocket } from "./socket";
@@ -40,6 +40,16 @@ export interface WhatIf {
   problem: string;
 }
 
+/** A request for the mistakes of a match. */
+export interface CoachRequest {
+  readonly id: number;
+  readonly match: MatchState;
+  text: string; // progress
+  share: number; // of the continuations played
+  done: boolean;
+  problem: string;
+}
+
 /** The connection and everything received. */
 export class PlaySession {
   phase: Phase = "off";
@@ -50,6 +60,9 @@ export class PlaySession {
   live: LiveMatch | null = null;
   ended: PlayEnded | null = null;
   whatIf: WhatIf | null = null;
+  coach: CoachRequest | null = null;
+  /** Called when mistakes were stored in the recording of a match. */
+  onCoached: (match: MatchState) => void = () => undefined;
   seatLost = ""; // why the seat is gone, "" while it is not
   tutorial = false; // whether the session's map is that of the tutorial
   target = -1; // chosen target, -1 for the one nearest to the aim
@@ -137,8 +150,8 @@ export class PlaySession {
         return;
       case "progress":
         if (message.id < 0) this.progress = message.text;
-        else if (this.whatIf?.request.id === message.id)
-          Object.assign(this.whatIf, {
+        else
+          Object.assign(this.asked(message.id) ?? {}, {
             text: message.text,
             share: message.total > 0 ? message.done / message.total : 0,
           });
@@ -155,20 +168,35 @@ export class PlaySession {
       case "what_if":
         if (this.whatIf?.request.id === message.id) Object.assign(this.whatIf, { result: message, share: 1, text: "" });
         return;
+      case "coached":
+        if (this.coach?.id !== message.id) return;
+        this.coach.done = true;
+        this.onCoached(this.coach.match);
+        return;
       case "ended":
         this.ended = message;
         return;
       case "error":
         // controls that were on their way when the match ended
         if (this.ended && message.re === "input") return;
-        if (this.whatIf && message.id === this.whatIf.request.id) this.whatIf.problem = message.text;
-        else this.problem = message.text;
+        this.refuse(message.id, message.text);
         if (message.re === "start") this.progress = "";
         // the seat was freed, or taken in another tab
         if (message.code === "seat" && (message.re === "take" || message.re === "")) this.lose(message.text);
         return;
       case "pong":
     }
+  }
+
+  /** Return the pending request with this id. */
+  private asked(id: number): WhatIf | CoachRequest | null {
+    return this.whatIf?.request.id === id ? this.whatIf : this.coach?.id === id ? this.coach : null;
+  }
+
+  private refuse(id: number, text: string): void {
+    const asked = this.asked(id);
+    if (asked) asked.problem = text;
+    else this.problem = text;
   }
 
   private begin(message: Extract<PlayMessage, { t: "begin" }>): void {
@@ -227,6 +255,19 @@ export class PlaySession {
   cancel(): void {
     if (this.whatIf && !this.whatIf.result) this.send({ t: "cancel", id: this.whatIf.request.id });
     this.whatIf = null;
+  }
+
+  /** Ask for the mistakes of a match; they are stored in its recording. */
+  findMistakes(match: MatchState, { run, file }: PlaySource = match, who = ""): void {
+    const id = ++this.requests;
+    this.coach = { id, match, text: "Reconstructing the moments", share: 0, done: false, problem: "" };
+    const sent = this.send({ t: "coach", id, source: { run, file }, who });
+    if (!sent) this.coach.problem = "The play session does not respond.";
+  }
+
+  stopCoach(): void {
+    if (this.coach && !this.coach.done && this.coach.problem === "") this.send({ t: "cancel", id: this.coach.id });
+    this.coach = null;
   }
 
   togglePause(): void {
