@@ -164,7 +164,8 @@ export class Annotations {
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
       ...(battle && !inside ? this.packLabels(living, state.selected, inputs) : []),
       ...this.plates(state.selected, plated, inputs, hidden, battle),
-      ...(state.flying ? [] : this.zoneCaption(state, inputs)), // the cockpit's score has it
+      // the scores of cockpit and battles have it
+      ...(state.flying || battle ? [] : this.zoneCaption(state, inputs)),
     ];
     const named = !isCrowd(living.length);
     const labels = candidates.map((label) => ({ ...label, anywhere: named && label.painter.leader !== undefined }));
