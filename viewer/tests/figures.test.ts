@@ -2,9 +2,10 @@
 
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
-import { FIGURES, type Figures } from "../src/data/figures";
+import { FIGURES, type Figures, addFigures, noFigures } from "../src/data/figures";
 import { COLUMNS, cellsOf, sortedBy } from "../src/hud/scoreboard";
-import { expectedOf, later, openedState, replayOf } from "./fixtures";
+import { EventKind, HitFlag } from "../src/protocol.gen";
+import { eventRows, expectedOf, later, openedState, replayOf } from "./fixtures";
 
 const expected = expectedOf<{ figures: Record<string, Record<string, number[]>> }>("smoke.json").figures;
 const replay = replayOf("smoke.ecr");
@@ -50,6 +51,24 @@ describe("figures", () => {
     expect(fresh.match!.scan.figures.at(fresh.match!, 400)).toBeNull();
     expect(state.match!.scan.figures.chunks).toBe(replay.chunks.length);
   });
+});
+
+test("splash deals damage and is no hit, a hit on a friend is damage taken alone, hazards count for none", () => {
+  const { header, chunks } = replay;
+  const missile = header.weapons.findIndex(({ name }) => name === "missile");
+  const row = { tick: 1, kind: EventKind.HIT, actor: 0, weapon: missile };
+  const events = eventRows([
+    { ...row, target: 5, value: 9, flags: HitFlag.SPLASH },
+    { ...row, target: 6, value: 40 },
+    { ...row, target: 1, value: 7 },
+    { tick: 1, kind: EventKind.KILL, actor: -1, target: 7 },
+    { tick: 1, kind: EventKind.KILL, actor: 0, target: 1 },
+    { tick: 2, kind: EventKind.LAUNCH, actor: 0, target: -1, weapon: missile },
+  ]);
+  const found = noFigures(header.mechs);
+  addFigures(found, header, { ...chunks[0], events }, 1);
+  expect([found.damage[0], found.hits[0], found.shots[0], found.kills[0]]).toEqual([49, 1, 0, 0]);
+  expect([1, 5, 6].map((mech) => found.taken[mech])).toEqual([7, 9, 40]);
 });
 
 describe("the scoreboard", () => {
