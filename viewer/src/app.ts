@@ -170,10 +170,11 @@ export class App {
     else location.hash = this.returnHash;
   }
 
-  /** Open the match that the list has below the open one, the first after the last. */
+  /** Open the match that the list of the run has below the open one, the first after the last; else the list. */
   private async showNext(): Promise<void> {
     const id = await this.session.nextMatch();
-    if (id !== null) location.hash = `#match=${id}`;
+    if (id === null) this.showList();
+    else location.hash = `#match=${id}`;
   }
 
   private openFile(file: File | undefined): void {

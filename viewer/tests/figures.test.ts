@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import { FIGURES, type Figures, addFigures, noFigures } from "../src/data/figures";
+import { bestMech } from "../src/hud/end_card";
 import { COLUMNS, cellsOf, sortedBy } from "../src/hud/scoreboard";
 import { EventKind, HitFlag } from "../src/protocol.gen";
 import { eventRows, expectedOf, later, openedState, replayOf } from "./fixtures";
@@ -95,4 +96,10 @@ describe("the scoreboard", () => {
     });
     expect(sortedBy(scopes, -1, false)).toEqual([0, 1, 2, 3, 4]);
   });
+});
+
+test("the best mech has most kills, of equal ones most damage", () => {
+  const figures = { ...noFigures(3), kills: Float64Array.of(1, 2, 2), damage: Float64Array.of(900, 80, 120) };
+  expect(bestMech(figures)).toBe(2);
+  expect(bestMech(noFigures(3))).toBe(0);
 });

@@ -10,6 +10,7 @@ import { floats, rowsOf } from "../src/play/live_match";
 import { parseChanges } from "../src/play/pilots_form";
 import { parseMessage } from "../src/play/socket";
 import { refusal } from "../src/play/take_over";
+import { coachText } from "../src/play/coach_view";
 import { effectText, endingRows, shareText } from "../src/play/what_if";
 import { encode } from "@msgpack/msgpack";
 import {
@@ -19,6 +20,7 @@ import {
   PLAY_MAX_CLIENT_BYTES,
   PLAY_SENSE_COLUMNS,
   type PlaySessionState,
+  type Mistake,
   type PlayWhatIfResult,
 } from "../src/protocol.gen";
 import type { MatchState } from "../src/state";
@@ -312,4 +314,11 @@ describe("tree of branches", () => {
   test("ends for branches that name each other", () => {
     expect(branchTree([branch("a", "b", 1), branch("b", "a", 1), branch("c", "c", 1)])).toHaveLength(1);
   });
+});
+
+test("coachText says how many of the measured moments are certain, and when none is", () => {
+  const coaching = { of: "red", by: "expert", tested: 6, runs: 128, seed: 0, mistakes: [] };
+  expect(coachText(coaching)).toBe("Mistakes of red: nothing is certain; 6 moments were measured.");
+  expect(coachText({ ...coaching, mistakes: [{} as Mistake] })).toBe("Mistakes of red: 1 of 6 moments are certain.");
+  expect(coachText({ ...coaching, tested: 0 })).toBe("Mistakes of red: the match has no suspicious moment.");
 });
