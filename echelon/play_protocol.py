@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.validation import validated
 
-PLAY_VERSION = 1
+PLAY_VERSION = 2
 """Version of the messages; both sides must have the same."""
 MAX_CLIENT_BYTES = 4096
 """Maximum bytes of a message from a client."""
@@ -60,6 +60,11 @@ EVENT_COLUMNS = ("tick", "kind", "actor", "target", "weapon", "value", "flags", 
 that the pilot does not know of are -1."""
 CLOUD_COLUMNS = ("tick", "actor", "x", "y", "z")
 """Smoke clouds in sight: tick of the burst, owner (-1 unknown) and centre."""
+HOLDS = (
+    "", "no target", "out of arc", "out of range", "no paint", "no sight", "reloading", "disabled", "overheated",
+    "knocked down", "destroyed",
+)  # fmt: skip
+"""Why a weapon does not fire when its trigger is held, "" if it fires; of several targets the last of these."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "PLAY_OWN_COLUMNS": OWN_COLUMNS,
     "PLAY_SENSE_COLUMNS": SENSE_COLUMNS,
@@ -67,6 +72,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "PLAY_ROUND_COLUMNS": ROUND_COLUMNS,
     "PLAY_EVENT_COLUMNS": EVENT_COLUMNS,
     "PLAY_CLOUD_COLUMNS": CLOUD_COLUMNS,
+    "PLAY_HOLDS": HOLDS,
 }
 NUMBERS: Mapping[str, float] = {
     "PLAY_VERSION": PLAY_VERSION,
@@ -141,7 +147,7 @@ class Source(BaseModel):
 
 
 class Start(Message):
-    """Take over a recorded match, or begin the session's match again.
+    """Take over a recorded match, begin the session's match again, or begin a new one against ``opponent``.
 
     ``pilots`` maps mechs (B2) and teams (red) to policies and levels of the catalogue, ``changes`` are parameter
     overrides. ``tick`` None is the present moment of the session's match.
@@ -155,7 +161,11 @@ class Start(Message):
     pilots: Pilots = {}
     changes: Changes = {}
     seed: Seed | None = None
-    """Combat seed after the moment; None keeps the recorded one."""
+    """Combat seed after the moment, None the recorded one; of a new match its seed, None another map each time."""
+    opponent: Name = ""
+    """Opponent of a new match with the session's other options, ``still`` for the tutorial; "" continues a match."""
+    mates: Name = ""
+    """Team mates in a new match, "" as the opponent."""
 
 
 class WhatIf(Message):
@@ -259,6 +269,9 @@ class Begin(Message):
     actions: list[str]
     """Name of each entry of an action."""
     tutorial: bool
+    """Whether the match is the tutorial, in which no other mech moves."""
+    opponent: str
+    """Opponent of the session's own match, in the tutorial that of the match after it; "" for one taken over."""
 
 
 class Frame(Message):
@@ -284,6 +297,8 @@ class Frame(Message):
     """Voxels that the pilot saw change since the last frame sent: u32 pairs of cell (x fastest) and material."""
     score: list[float]
     """Zone score of blue and red [s]."""
+    holds: list[int]
+    """Index in ``PLAY_HOLDS`` by weapon: why it would not fire, as far as the pilot knows."""
 
 
 class Progress(Message):
@@ -350,6 +365,8 @@ class Ended(Message):
     reason: str
     tick: int
     source: Source
+    figures: dict[str, float]
+    """Figures of the seat's mech by the names of ``echelon.replay.figures.FIGURES``; empty without a recording."""
 
 
 class Problem(Message):

@@ -13,8 +13,10 @@ from echelon.validation import validated
 
 DEFAULT_LEVEL = "medium"
 """Opponent where no run has a checkpoint."""
-TUTORIAL_S = 60.0
-"""Length of the tutorial [s]."""
+FIRST_LEVEL = "trivial"
+"""Opponent after the tutorial."""
+TUTORIAL_S = 3600.0
+"""Length of the tutorial, which waits for its pilot [s]."""
 
 
 class PlayConfig(BaseModel):

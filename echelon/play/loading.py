@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from echelon.arena.named_pilots import choose_pilots
 from echelon.arena.reconstruct import require_playable
@@ -13,19 +17,26 @@ from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
 from echelon.config.seeds import folded
 from echelon.play.catalogue import Catalogue
-from echelon.play.config import DEFAULT_LEVEL, TUTORIAL_S, PlayConfig
+from echelon.play.config import DEFAULT_LEVEL, FIRST_LEVEL, TUTORIAL_S, PlayConfig
 from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
 from echelon.play_protocol import Source, Start
+from echelon.replay.figures import figures_at
 from echelon.replay.match_text import SIDES, STILL, mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.rl.weights import LoadedPolicy
 from echelon.validation import validated
 
 
+def opponent_of(config: PlayConfig, catalogue: Catalogue) -> str:
+    """Return the opponent of a session: after its tutorial it is that of the first real match."""
+    return config.opponent or (FIRST_LEVEL if config.tutorial else catalogue.newest_run() or DEFAULT_LEVEL)
+
+
 def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return the match of a session's options; ``ValueError`` for pilots or a game that do not exist."""
-    opponent = config.opponent or (STILL if config.tutorial else catalogue.newest_run() or DEFAULT_LEVEL)
-    hostiles, mates = (catalogue.named(name) for name in (opponent, config.mates or opponent))
+    opponent = STILL if config.tutorial else opponent_of(config, catalogue)
+    mate = STILL if config.tutorial else config.mates or opponent
+    hostiles, mates = (catalogue.named(name) for name in (opponent, mate))
     loaded = [policy for _, policy in (hostiles, mates) if policy is not None]
     return begin_match(
         NewMatch(
@@ -54,10 +65,17 @@ def _environment(config: PlayConfig, loaded: list[LoadedPolicy]) -> EnvConfig:
         env = validated(EnvConfig, loaded[0].meta["env_cfg"])
     env = replace(env, map_size_range=None, packs_per_team_range=None)
     size = {"size_x": config.size, "size_y": config.size} if config.size else {}
-    seconds = config.seconds or (TUTORIAL_S if config.tutorial else None)
+    seconds = TUTORIAL_S if config.tutorial else config.seconds
     game = {"num_packs": config.packs, "max_episode_seconds": seconds}
     game = {key: value for key, value in game.items() if value is not None}
     return replace(env, world=replace(env.world, **size), **game)
+
+
+def figures_of(path: Path) -> dict[str, NDArray[np.float64]]:
+    """Return the figures of each mech in a recording, none of one that cannot be read."""
+    with suppress(OSError, ValueError), Replay(path) as recorded:
+        return figures_at(recorded)
+    return {}
 
 
 def moment_of(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from echelon import play_protocol as protocol
 from echelon.env import display, layout
 from echelon.env.engine import Engine
+from echelon.play.triggers import Triggers
 from echelon.replay.schema import EVENTS, MechFlag
 from echelon.sim.state import JOURNAL_VALUES
 from echelon.sim.tables import duration_ticks
@@ -40,6 +41,7 @@ CLEAR = 1
 """Value of ``sight`` for a clear line."""
 EVENT_SCALES = np.array([column.scale for column in EVENTS.columns], np.float32)
 EVENT = {column.name: i for i, column in enumerate(EVENTS.columns)}
+COLUMN = {name: i for i, name in enumerate(protocol.CONTACT_COLUMNS)}
 PLACE = slice(EVENT["x"], EVENT["z"] + 1)
 CONTACT = {feature.name: i for i, feature in enumerate(layout.CONTACT)}
 TRACE_FLAGS = ((int(display.FALLEN), MechFlag.FALLEN), (int(display.LEGGED), MechFlag.LEGGED))
@@ -70,6 +72,7 @@ class Perception:
         self._memory = display.memory_decisions(engine.cfg)
         self._journal = batch["journal"].numpy()[0] if "journal" in batch.backend.arrays else None
         self._read, self._sent_tick = 0, -1
+        self._triggers = Triggers(engine, mech, self._view)
         x, y, z = (int(edge) for edge in self._view["size"])
         self._material = self._view["material"][:z, :y, :x]
         self.known_material = self._material.copy()
@@ -221,18 +224,26 @@ class Perception:
         view = self._view
         self._sent_tick = self._now("tick")
         events, edits, self._events, self._edits = self._events, self._edits, [], []
+        contacts = self._moved_contacts()
         return protocol.Frame(
             tick=self._now("tick"),
             seq=seq,
             own=_packed(self._own()),
             senses=_packed(self._senses()),
-            contacts=_packed(self._moved_contacts()),
+            contacts=_packed(contacts),
             rounds=_packed(self._rounds()),
             events=_packed(np.array(events, np.float32)),
             clouds=_packed(self._clouds()),
             edits=np.concatenate(edits).astype("<u4").tobytes() if edits else b"",
             score=[float(value) for value in view["score"]],
+            holds=self._holds(contacts),
         )
+
+    def _holds(self, contacts: Rows) -> list[int]:
+        hostile = contacts[contacts[:, COLUMN["team"]] != self._team[self.mech]]
+        places = hostile[:, COLUMN["x"] : COLUMN["z"] + 1]
+        quality = float(self._view["quality"][self.mech])
+        return self._triggers.holds(hostile[:, COLUMN["mech"]].astype(np.int64), places, quality)
 
     def _known_mech(self, mech: int) -> int:
         known = self.contacts.rows[self.contacts.in_sight, 0]

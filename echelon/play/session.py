@@ -20,12 +20,13 @@ import numpy as np
 
 from echelon import play_protocol as protocol
 from echelon.agents.heuristic import SKILLS
+from echelon.config.seeds import MAX_SEED
 from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
 from echelon.play.clients import Client, ClientPace, Refused, Seat
 from echelon.play.config import PlayConfig
-from echelon.play.loading import first_match, moment_of
+from echelon.play.loading import figures_of, first_match, moment_of, opponent_of
 from echelon.play.match import PlayedMatch, seat_header
 from echelon.play_channel import ChannelError, listening_socket, read_packet
 from echelon.replay.match_text import STILL, mechs_by_name
@@ -72,6 +73,7 @@ class PlaySession:
         self._clients: set[Client] = set()
         self._seats: dict[int, Seat] = {}
         self._match: PlayedMatch | None = None
+        self._is_tutorial, self._opponent, self._matches = config.tutorial, "", 0
         self._last = protocol.Source()
         """The recording of the match that ended last."""
         self._pace = ClientPace(speed=config.speed)
@@ -259,7 +261,8 @@ class PlaySession:
                 key=seat.key,
                 tick=self._match.now,
                 actions=list(self._match.engine.action_names),
-                tutorial=self.config.tutorial,
+                tutorial=self._is_tutorial,
+                opponent=self._opponent,
             )
         )
         if self._note == WAITING and all(seat.key for seat in self._seats.values()):
@@ -356,13 +359,16 @@ class PlaySession:
         tick, outcome = match.now, match.outcome
         file = match.finish(self.paths.replays)
         self._last = protocol.Source(run=self.paths.id, file=file) if file else protocol.Source()
-        self._seats = {}
+        seats, self._seats = self._seats, {}
         winner: Any = outcome.winner
-        ended = protocol.Ended(winner=winner, reason=outcome.reason, tick=tick, source=self._last)
+        ended = protocol.Ended(winner=winner, reason=outcome.reason, tick=tick, source=self._last, figures={})
         self._on_match(match, ended)
+        figures = figures_of(self.paths.replays / file) if file and outcome.winner else {}
         for client in self._clients:
+            seat = next((seat for seat in seats.values() if seat.client is client), None)
+            own = {name: float(values[seat.mech]) for name, values in figures.items()} if seat else {}
             if client.is_known:
-                client.send(ended)
+                client.send(ended.model_copy(update={"figures": own}))
 
     def _warn(self, text: str) -> None:
         LOG.warning("%s", text)
@@ -385,6 +391,7 @@ class PlaySession:
     async def _begin_first(self) -> None:
         path = self.paths.playing / self._next_name()
         loading = partial(first_match, self.config, self.catalogue, path, {"run": self.paths.id})
+        self._opponent = opponent_of(self.config, self.catalogue)
         try:
             self._open(await self._load("loading the match", loading))
         except (ValueError, OSError) as error:
@@ -414,22 +421,35 @@ class PlaySession:
     async def _take_over(self, client: Client, message: protocol.Start) -> None:
         try:
             if not message.source.file and self._match is not None:
-                for name in message.pilots.values():
+                for name in filter(None, (*message.pilots.values(), message.opponent, message.mates)):
                     self.catalogue.named(name)
                 self._close_match()
             source = message.source if message.source.file else self._last
-            path = self.paths.playing / self._next_name()
-            load = partial(moment_of, message, source, self.catalogue, path, {"run": self.paths.id})
-            match = await self._load("reconstructing the moment", load)
+            path, about = self.paths.playing / self._next_name(), {"run": self.paths.id}
+            if message.opponent:
+                plan = self._next_match(message)
+                match = await self._load("loading the match", partial(first_match, plan, self.catalogue, path, about))
+            else:
+                load = partial(moment_of, message, source, self.catalogue, path, about)
+                match = await self._load("reconstructing the moment", load)
         except (ValueError, OSError) as error:
             self._refuse(client, "match", error_text(error), "start")
             self._phase = "playing" if self._match else "idle"
             self._send_state()
             return
         self._close_match()
+        self._is_tutorial = message.opponent == STILL or (self._is_tutorial and not message.opponent)
+        self._opponent = message.opponent or ("" if message.source.file or message.pilots else self._opponent)
         self._open(match)
         if client in self._clients:
             self._give(client, self._seats[match.seats[0]])
+
+    def _next_match(self, message: protocol.Start) -> PlayConfig:
+        """Return the options of a new match for one pilot, by default on another map than those before."""
+        self._matches += 1
+        seed = (self.config.seed + self._matches) % MAX_SEED if message.seed is None else message.seed
+        named = {"opponent": message.opponent, "mates": message.mates, "tutorial": message.opponent == STILL}
+        return self.config.model_copy(update={**named, "seed": seed, "seats": 1})
 
     # continuations
 

@@ -321,10 +321,6 @@ def test_mech_behind_wall_is_a_silhouette_and_the_wall_is_cut_away_before_the_se
     # through the gap its model is seen as from the free side, not the even screen of its silhouette
     cut = coloured(page, BEHIND)
     assert abs(cut - whole) < abs(silhouette - whole)
-    page.evaluate("() => { echelon.state.showCutaways = false; }")
-    kept = coloured(page, BEHIND)
-    page.evaluate("() => { echelon.state.showCutaways = true; }")
-    assert abs(kept - silhouette) < abs(kept - cut)
     select(page, -1)
     page.evaluate("() => { echelon.state.fog = 'red'; }")  # red has not detected it
     page.wait_for_function("() => echelon.state.match.shown[0] === 0")

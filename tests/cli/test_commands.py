@@ -1,4 +1,4 @@
-"""What each command prints about runs, fields and this machine."""
+"""What each command prints about runs, dials and this machine."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ import pytest
 from echelon import __version__
 from echelon.config import RunConfig
 from echelon.files import atomic_write
-from echelon.jobs.config_layers import resolve
 from echelon.jobs.process import ProcessIdentity, identify, is_alive
-from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus
 from echelon.runs import runs_home
 from echelon.telemetry.events import EventCheckpoint
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
 from echelon_cli.commands import doctor, logs, stop
-from echelon_cli.commands.train import _request
 from echelon_cli.tui import actions
 from tests.cli.conftest import parsed
 
@@ -143,24 +140,6 @@ def test_wait_returns_exit_code_of_ended_run(echelon, ended_run):
     assert echelon("runs", "wait", "fox")[0] == 5
     paths.exit.write_text('{"code": 4, "signal": null, "message": ""}')
     assert echelon("runs", "wait", "fox")[0] == 4
-
-
-def test_wait_for_several_runs_returns_the_largest_exit_code(echelon, ended_run):
-    for name, code in (("calm-fox", 0), ("keen-lynx", 4)):
-        ended_run(f"20260101-000000-quickstart-{name}").exit.write_text(f'{{"code": {code}, "signal": null}}')
-    code, out, _ = echelon("runs", "wait", "fox", "lynx", "--json")
-    assert code == 4 and [row["id"].rpartition("-")[2] for row in parsed(out)] == ["fox", "lynx"]
-
-
-@pytest.mark.parametrize(
-    ("processes", "named", "environments"), [(2, {}, 32), (1, {}, 64), (3, {}, 64), (2, {"num_envs": 50}, 50)]
-)
-def test_resume_with_other_number_of_processes_keeps_the_batch(echelon, ended_run, processes, named, environments):
-    paths = ended_run("20260101-000000-quickstart-calm-fox")
-    config = resolve("quickstart", None, {"num_envs": 64, "nproc": 1}).nested()
-    write_spec(paths, JobSpec(kind="train", config=config, provenance={}))
-    request = _request(None, None, {"nproc": processes, **named}, "fox")
-    assert request.resolved.config.num_envs == environments
 
 
 def abandon(paths, process: subprocess.Popen) -> ProcessIdentity:

@@ -40,8 +40,7 @@ def test_replay_list_filters_by_run(echelon, recorded, ended_run):
     assert row["run"] == RUN and row["winner"] == "red" and row["complete"] and not row["live"]
 
 
-def test_find_replay_accepts_file_id_name_and_run(echelon, recorded, ended_run):
-    ended_run("20270101-000000-quickstart-bold-fox")  # newer, without matches
+def test_find_replay_accepts_file_id_name_and_run(echelon, recorded):
     _, out, _ = echelon("replay", "list", "--json")
     ident = json.loads(out)[0]["id"]
     answers = [

@@ -15,6 +15,7 @@ from echelon.arena import branch, coach
 from echelon.arena.verify import verify
 from echelon.play_channel import LENGTH, connect, packet
 from echelon.replay.codec import RecordWriter
+from echelon.replay.figures import FIGURES
 from echelon.replay.reader import Replay
 from tests.play.clients import ACTIONS, SocketClient, join, running_session, seated
 
@@ -220,13 +221,24 @@ async def test_continuations_report_progress_and_result(tmp_path, monkeypatch):
 
 
 async def test_tutorial_has_a_match_in_which_no_other_mech_moves(tmp_path):
-    async with running_session(tmp_path, {"opponent": "", "tutorial": True, "seconds": 3.0}) as session:
+    async with running_session(tmp_path, {"opponent": "easy", "tutorial": True, "seconds": 3.0}) as session:
         client, begin = await seated(session)
-        assert begin["tutorial"]
+        assert begin["tutorial"] and begin["opponent"] == "easy"
         client.push()
-        await client.wait_for("ended")
+        while (await client.wait_for("frame"))["tick"] < 70:  # past the length of a match
+            pass
+        client.send(play.Start(opponent="easy"))
+        left = await client.wait_for("ended")
+        begin = await client.wait_for("begin")
+        assert (left["winner"], left["figures"]) == ("", {}) and not begin["tutorial"]
+        client.push(seq=2)
+        ended = await client.wait_for("ended")
+        assert ended["winner"] and set(ended["figures"]) == set(FIGURES)
         client.send(play.Start(tick=0, seat="B1"))
-        assert (await client.wait_for("begin"))["tick"] == 0
+        begin = await client.wait_for("begin")
+        assert (begin["tick"], begin["opponent"], begin["tutorial"]) == (0, "easy", False)
+        client.send(play.Start(opponent="still"))
+        assert (await client.wait_for("begin"))["tutorial"]
     path = session.paths.replays / "played-001.ecr"
     with Replay(path) as replay:
         columns = replay.chunk(len(replay.chunks) - 1).frames

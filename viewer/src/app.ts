@@ -106,6 +106,7 @@ export class App {
         more: () => void this.session.loadMore(),
       },
       this.thumbnails,
+      play.startForm.root,
     );
     this.matchPage = el("main", { class: "match-page" }, [canvas, overlay, this.hud.root, play.root]);
     root.append(
@@ -170,11 +171,10 @@ export class App {
     else location.hash = this.returnHash;
   }
 
-  /** Open the match that the list of the run has below the open one, the first after the last; else the list. */
+  /** Open the match that the list has below the open one, the first after the last. */
   private async showNext(): Promise<void> {
     const id = await this.session.nextMatch();
-    if (id === null) this.showList();
-    else location.hash = `#match=${id}`;
+    if (id !== null) location.hash = `#match=${id}`;
   }
 
   private openFile(file: File | undefined): void {

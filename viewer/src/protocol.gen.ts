@@ -396,7 +396,7 @@ export const SUITES: Record<ChassisName, Suite> = {
 };
 export const ACTION_NAMES = ["forward", "strafe", "vertical", "yaw_rate", "primary", "vent", "secondary", "tertiary", "special", "target_0", "target_1", "target_2", "target_3", "target_4", "sort_closest", "sort_biggest", "sort_damaged", "hostile_only", "message_0", "message_1", "message_2", "message_3", "message_4", "message_5", "message_6", "message_7"] as const;
 export const ECCM_ABOVE = 0.5078740157480315; // a scout's secondary control above 0 is ECM up to this
-export const PLAY_VERSION = 1;
+export const PLAY_VERSION = 2;
 export const PLAY_MAX_CLIENT_BYTES = 4096;
 export const PLAY_MAX_CLIENT_RATE = 60;
 export const PLAY_MAX_RUNS = 1024;
@@ -407,6 +407,7 @@ export const PLAY_CONTACT_COLUMNS = ["mech", "team", "chassis", "x", "y", "z", "
 export const PLAY_ROUND_COLUMNS = ["owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
 export const PLAY_EVENT_COLUMNS = ["tick", "kind", "actor", "target", "weapon", "value", "flags", "x", "y", "z"] as const;
 export const PLAY_CLOUD_COLUMNS = ["tick", "actor", "x", "y", "z"] as const;
+export const PLAY_HOLDS = ["", "no target", "out of arc", "out of range", "no paint", "no sight", "reloading", "disabled", "overheated", "knocked down", "destroyed"] as const;
 /** A recorded match: run and file as listed by /api/v1/matches; both empty for the match of this session. */
 export interface PlaySource {
   run?: string;
@@ -461,7 +462,7 @@ export interface PlayPace {
   paused?: boolean;
   speed?: number;
 }
-/** Take over a recorded match, or begin the session's match again. ``pilots`` maps mechs (B2) and teams (red) to policies and levels of the catalogue, ``changes`` are parameter overrides. ``tick`` None is the present moment of the session's match. */
+/** Take over a recorded match, begin the session's match again, or begin a new one against ``opponent``. ``pilots`` maps mechs (B2) and teams (red) to policies and levels of the catalogue, ``changes`` are parameter overrides. ``tick`` None is the present moment of the session's match. */
 export interface PlayStart {
   t: "start";
   source?: PlaySource;
@@ -470,6 +471,8 @@ export interface PlayStart {
   pilots?: Record<string, string>;
   changes?: Record<string, number>;
   seed?: number | null;
+  opponent?: string;
+  mates?: string;
 }
 /** Request continuations of a recorded match from a moment; progress and result carry ``id``. */
 export interface PlayWhatIf {
@@ -534,6 +537,7 @@ export interface PlayBegin {
   tick: number;
   actions: string[];
   tutorial: boolean;
+  opponent: string;
 }
 /** What the seat's mech perceives after a tick; a newer frame replaces one that was not sent. */
 export interface PlayFrame {
@@ -548,6 +552,7 @@ export interface PlayFrame {
   clouds: Uint8Array;
   edits: Uint8Array;
   score: number[];
+  holds: number[];
 }
 /** Progress of loading a match (``id`` -1) or of a what-if or coach request. */
 export interface PlayProgress {
@@ -585,6 +590,7 @@ export interface PlayEnded {
   reason: string;
   tick: number;
   source: PlaySource;
+  figures: Record<string, number>;
 }
 /** Why a message was refused, or a recording ends; the session goes on unless the server closes the connection. */
 export interface PlayProblem {

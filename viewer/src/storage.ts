@@ -2,7 +2,7 @@
 // until its tab is closed. Without access to its storage nothing is remembered.
 
 const SESSION_KEYS = ["play", "seat"]; // of a tab, also when its page is loaded again
-export type StorageKey = "settings" | "controls" | "axes" | "welcomed" | "play" | "seat";
+export type StorageKey = "settings" | "controls" | "axes" | "welcomed" | "play" | "seat" | "ladder";
 
 /** Return the text of a key: null without one, undefined without access to the storage. */
 export function recall(key: StorageKey): string | null | undefined {

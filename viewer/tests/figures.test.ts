@@ -2,11 +2,9 @@
 
 import { describe, expect, test } from "vitest";
 import * as control from "../src/control";
-import { FIGURES, type Figures, addFigures, noFigures } from "../src/data/figures";
-import { bestMech } from "../src/hud/end_card";
+import { FIGURES, type Figures } from "../src/data/figures";
 import { COLUMNS, cellsOf, sortedBy } from "../src/hud/scoreboard";
-import { EventKind, HitFlag } from "../src/protocol.gen";
-import { eventRows, expectedOf, later, openedState, replayOf } from "./fixtures";
+import { expectedOf, later, openedState, replayOf } from "./fixtures";
 
 const expected = expectedOf<{ figures: Record<string, Record<string, number[]>> }>("smoke.json").figures;
 const replay = replayOf("smoke.ecr");
@@ -54,24 +52,6 @@ describe("figures", () => {
   });
 });
 
-test("splash deals damage and is no hit, a hit on a friend is damage taken alone, hazards count for none", () => {
-  const { header, chunks } = replay;
-  const missile = header.weapons.findIndex(({ name }) => name === "missile");
-  const row = { tick: 1, kind: EventKind.HIT, actor: 0, weapon: missile };
-  const events = eventRows([
-    { ...row, target: 5, value: 9, flags: HitFlag.SPLASH },
-    { ...row, target: 6, value: 40 },
-    { ...row, target: 1, value: 7 },
-    { tick: 1, kind: EventKind.KILL, actor: -1, target: 7 },
-    { tick: 1, kind: EventKind.KILL, actor: 0, target: 1 },
-    { tick: 2, kind: EventKind.LAUNCH, actor: 0, target: -1, weapon: missile },
-  ]);
-  const found = noFigures(header.mechs);
-  addFigures(found, header, { ...chunks[0], events }, 1);
-  expect([found.damage[0], found.hits[0], found.shots[0], found.kills[0]]).toEqual([49, 1, 0, 0]);
-  expect([1, 5, 6].map((mech) => found.taken[mech])).toEqual([7, 9, 40]);
-});
-
 describe("the scoreboard", () => {
   test("sums, hides what the fog of war hides, and sorts by any column in both directions", async () => {
     const { state, at } = await opened();
@@ -96,10 +76,4 @@ describe("the scoreboard", () => {
     });
     expect(sortedBy(scopes, -1, false)).toEqual([0, 1, 2, 3, 4]);
   });
-});
-
-test("the best mech has most kills, of equal ones most damage", () => {
-  const figures = { ...noFigures(3), kills: Float64Array.of(1, 2, 2), damage: Float64Array.of(900, 80, 120) };
-  expect(bestMech(figures)).toBe(2);
-  expect(bestMech(noFigures(3))).toBe(0);
 });

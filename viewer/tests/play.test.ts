@@ -1,26 +1,37 @@
 // Playing: bindings and controls, messages, instruments, why a match is refused, results, and trees of branches.
 
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { defaultAxes, parseAxes } from "../src/play/axes";
 import { COMMANDS, bindButton, bindKey, defaultBindings, keyLabel, parseBindings } from "../src/play/bindings";
 import { type Branch, branchText, branchTree } from "../src/hud/branch_tree";
 import { Controls, stick } from "../src/play/controls";
-import { hitDirection, resultLine, waitLine, warnings, weapons } from "../src/play/gauges";
-import { floats, rowsOf } from "../src/play/live_match";
+import {
+  type WeaponTile,
+  figureRows,
+  hitDirection,
+  holdLines,
+  resultLine,
+  waitLine,
+  walksOut,
+  warnings,
+  weapons,
+} from "../src/play/gauges";
+import { climb, climbed, nextOpponent } from "../src/play/ladder";
+import { type LiveMatch, floats, rowsOf } from "../src/play/live_match";
 import { parseChanges } from "../src/play/pilots_form";
 import { parseMessage } from "../src/play/socket";
 import { refusal } from "../src/play/take_over";
-import { coachText } from "../src/play/coach_view";
+import { STEPS } from "../src/play/tutorial";
 import { effectText, endingRows, shareText } from "../src/play/what_if";
 import { encode } from "@msgpack/msgpack";
 import {
   ACTION_NAMES,
   type MatchSummary,
   MechFlag,
+  PLAY_HOLDS,
   PLAY_MAX_CLIENT_BYTES,
   PLAY_SENSE_COLUMNS,
   type PlaySessionState,
-  type Mistake,
   type PlayWhatIfResult,
 } from "../src/protocol.gen";
 import type { MatchState } from "../src/state";
@@ -216,8 +227,57 @@ describe("cockpit", () => {
   });
 
   test("names results", () => {
-    expect(resultLine("blue", "zone_control")).toBe("Blue wins: zone held");
-    expect(resultLine("draw", "time_up")).toBe("Draw: time up");
+    expect(resultLine("blue", "zone_control", 0)).toBe("You won: zone held");
+    expect(resultLine("blue", "elimination", 1)).toBe("You lost: elimination");
+    expect(resultLine("draw", "time_up", 0)).toBe("Draw: time up");
+    const figures = { kills: 2, assists: 0, damage: 80.4, taken: 12, shots: 8, hits: 6, zone_s: 9.75 };
+    expect(figureRows(figures)[4]).toEqual(["Accuracy", "75 % of 8 shots"]);
+    expect([figureRows({}), figureRows({ ...figures, shots: 0 })[4][1]]).toEqual([[], "no shots"]);
+  });
+
+  test("says why a held trigger does nothing, and nothing of others", () => {
+    const { header } = replayOf("states.ecr");
+    const at = (reason: (typeof PLAY_HOLDS)[number]) => header.weapons.map(() => PLAY_HOLDS.indexOf(reason));
+    const tile = (name: string, trigger: WeaponTile["trigger"], left = 0) => ({ name, trigger, left, share: 1 });
+    const tiles = [tile("laser", "primary", 0.1), tile("missile", "secondary"), tile("AMS", null)];
+    const lines = (reason: (typeof PLAY_HOLDS)[number]) =>
+      holdLines(tiles, { match: { header }, holds: at(reason) } as unknown as LiveMatch, (held) => held === "primary");
+    expect([lines("out of arc"), lines(""), lines("reloading")]).toEqual([["laser: out of arc"], [], []]);
+  });
+
+  test("warns a pilot who faces the edge of the map nearby", () => {
+    const faces = (x: number, y: number, yaw: number) => {
+      const match = { header: { world: { size: [60, 80, 20] } }, poses: { x: [x], y: [y], yaw: [yaw] } };
+      return walksOut(match as unknown as MatchState, 0);
+    };
+    const out = [faces(2, 40, 3), faces(58, 40, 0), faces(30, 3, -1.6), faces(30, 78, 1.6)];
+    const fine = [faces(2, 40, 0), faces(58, 40, 1.6), faces(30, 40, 0), faces(30, 70, 1.6)];
+    expect([out, fine]).toEqual([Array(4).fill(true), Array(4).fill(false)]);
+  });
+});
+
+describe("the way up", () => {
+  beforeEach(() => {
+    const kept = new Map<string, string>();
+    const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: kept.set.bind(kept) };
+    vi.stubGlobal("localStorage", storage);
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  test("offers the next opponent after a win, and remembers the highest one that was beaten", () => {
+    expect([climbed(), nextOpponent("trivial", false), nextOpponent("trivial", true)]).toEqual([0, null, "easy"]);
+    for (const opponent of ["easy", "trivial", "my-run"]) climb(opponent);
+    expect([climbed(), nextOpponent("champion", true), nextOpponent("my-run", true)]).toEqual([2, null, null]);
+  });
+
+  test("waits at every step of the tutorial for what it asks for", () => {
+    const live = { match: { poses: { x: [0], y: [0], yaw: [0] }, header: { zone: [90, 90, 9] } }, pilot: 0, dealt: 0 };
+    const start = { x: 0, y: 0, yaw: 0, dealt: 0 };
+    const idle = { live: live as unknown as LiveMatch, start, seconds: 1e6, isHeld: () => false };
+    expect(STEPS.filter(({ done }) => done(idle))).toEqual([]);
+    const poses = { x: [89], y: [89], yaw: [1] };
+    const busy = { ...live, match: { ...live.match, poses }, dealt: 5 } as unknown as LiveMatch;
+    expect(STEPS.filter(({ done }) => !done({ live: busy, start, seconds: 1, isHeld: () => true }))).toEqual([]);
   });
 });
 
@@ -314,11 +374,4 @@ describe("tree of branches", () => {
   test("ends for branches that name each other", () => {
     expect(branchTree([branch("a", "b", 1), branch("b", "a", 1), branch("c", "c", 1)])).toHaveLength(1);
   });
-});
-
-test("coachText says how many of the measured moments are certain, and when none is", () => {
-  const coaching = { of: "red", by: "expert", tested: 6, runs: 128, seed: 0, mistakes: [] };
-  expect(coachText(coaching)).toBe("Mistakes of red: nothing is certain; 6 moments were measured.");
-  expect(coachText({ ...coaching, mistakes: [{} as Mistake] })).toBe("Mistakes of red: 1 of 6 moments are certain.");
-  expect(coachText({ ...coaching, tested: 0 })).toBe("Mistakes of red: the match has no suspicious moment.");
 });

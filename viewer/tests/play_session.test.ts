@@ -3,7 +3,7 @@
 import { decode, encode } from "@msgpack/msgpack";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { PlaySession } from "../src/play/session";
-import type { PlayMessage, PlayRequest } from "../src/protocol.gen";
+import type { PlayRequest } from "../src/protocol.gen";
 import type { ViewerState } from "../src/state";
 
 /** A socket that a test answers. */
@@ -32,7 +32,7 @@ class TestSocket {
 }
 
 const STATE = { t: "state", phase: "ended", paused: false, speed: 1, seats: [], clients: 1, tick: 0, note: "" };
-const ENDED = { t: "ended", winner: "blue", reason: "zone_control", tick: 40, source: {} } satisfies PlayMessage;
+const ENDED = { t: "ended", winner: "blue", reason: "zone_control", tick: 40, source: {}, figures: {} };
 
 function connected(state = { problem: "" } as ViewerState): PlaySession {
   const session = new PlaySession(state, "ws://host/play");
@@ -71,5 +71,23 @@ describe("a play session", () => {
     expect([session.ended?.winner, session.progress]).toEqual(["blue", "Preparing the match"]);
     TestSocket.last.answer({ t: "error", code: "match", text: "no policy", re: "start", id: -1 });
     expect([session.ended?.winner, session.progress, session.problem]).toEqual(["blue", "", "no policy"]);
+  });
+
+  test("pauses behind a dialog for one pilot only, and leaves a pause of the pilot alone", () => {
+    const session = connected();
+    const sent = () => TestSocket.last.sent.flatMap((each) => (each.t === "pace" ? [each.paused] : []));
+    const now = (paused: boolean, pilots = 1) =>
+      TestSocket.last.answer({ ...STATE, phase: "playing", paused, seats: Array(pilots).fill({}) });
+    now(false);
+    for (const isOpen of [false, true, true]) expect(session.waitFor(isOpen)).toBe(false);
+    now(true);
+    session.waitFor(true);
+    session.waitFor(false);
+    expect(sent()).toEqual([true, false]);
+    now(true); // by the pilot
+    for (const isOpen of [true, false]) session.waitFor(isOpen);
+    now(false, 2);
+    expect([session.waitFor(true), session.waitFor(false)]).toEqual([true, false]);
+    expect(sent()).toEqual([true, false]);
   });
 });

@@ -55,7 +55,7 @@ export class EndCard {
     if (!over) state.showEnd = false;
     else if (this.arrived !== match) this.open(match);
     this.arrived = over ? match : null;
-    this.root.hidden = !state.showEnd || state.showTable;
+    this.root.hidden = !state.showEnd;
     if (this.root.hidden) return;
     this.coach.update(match);
     if (this.best.textContent === "") this.showBest(match);
@@ -86,8 +86,7 @@ export class EndCard {
     const best = bestMech(figures);
     const [kills, damage] = [figures.kills[best], Math.round(figures.damage[best])];
     const what = `${kills} ${kills === 1 ? "kill" : "kills"}, ${damage} damage`;
-    const name = `${mechName(header, best)}, ${className(header, best)}`;
-    setText(this.best, `Best mech by kills, then damage: ${name} (${what})`);
+    setText(this.best, `Best mech by kills, then damage: ${mechName(header, best)}, ${className(header, best)} (${what})`);
   }
 
   private watchFrom(tick: number): void {

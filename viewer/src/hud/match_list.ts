@@ -117,7 +117,7 @@ class Card {
         ? "incomplete"
         : match.winner === 2
           ? "draw"
-          : endingText(match.reason);
+          : endingText(match.reason) || "left";
     const length = clockText(match.ticks / TICK_HZ);
     this.link.classList.toggle("live", match.live);
     const sides = sideNames(match).join(" against ");
@@ -150,6 +150,7 @@ export class MatchList {
   constructor(
     actions: ListActions,
     private readonly thumbnails: Thumbnails,
+    startForm: HTMLElement,
   ) {
     const pick = el("input", {
       class: "visually-hidden",
@@ -175,6 +176,7 @@ export class MatchList {
         el("label", { class: "search" }, [icon(ICONS.search), this.text]),
         this.run,
       ]),
+      startForm,
       this.branches.root,
       this.grid,
       this.empty,

@@ -21,7 +21,8 @@ export type Command =
   | "pause"
   | "slower"
   | "faster"
-  | "help";
+  | "help"
+  | "skip";
 
 export interface CommandRow {
   readonly command: Command;
@@ -58,6 +59,7 @@ export const COMMANDS: readonly CommandRow[] = [
   row("Session", "slower", "Slow motion (when alone)", ["BracketLeft"], [13]),
   row("Session", "faster", "Faster (when alone)", ["BracketRight"], [12]),
   row("Session", "help", "Controls", ["Slash"], [8]),
+  row("Session", "skip", "Skip a step of the tutorial", ["Enter"], [11]),
 ];
 
 export type Bindings = Readonly<Record<Command, { keys: readonly string[]; buttons: readonly number[] }>>;

@@ -61,7 +61,8 @@ export class CoachView implements Panel {
     }
     const listed = inCatalogue(match);
     const no = listed ? refusal(match, play.welcome?.sim_version ?? null) || sessionProblem(play) : NOT_STORED;
-    this.ask.hidden = runs || no !== "" || coached.length > 0;
+    this.ask.hidden = runs || !listed || coached.length > 0;
+    this.ask.disabled = no !== "";
     this.stop.hidden = this.track.hidden = !runs;
     setShare(this.bar, asked?.share ?? 0);
     const note = runs ? asked.text : asked?.problem || no;

@@ -2,20 +2,39 @@
 // session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
 
 import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
-import { EventKind } from "../protocol.gen";
+import { EventKind, type PlayEnded } from "../protocol.gen";
 import type { ViewerState } from "../state";
+import { policyName } from "../text";
 import { clockText, pointsText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
-import { bearing, gauges, hitDirection, knownName, readings, resultLine, waitLine, warnings, weapons } from "./gauges";
+import {
+  SIDES,
+  bearing,
+  figureRows,
+  gauges,
+  hitDirection,
+  holdLines,
+  knownName,
+  readings,
+  resultLine,
+  waitLine,
+  walksOut,
+  warnings,
+  weapons,
+} from "./gauges";
 import type { PilotInput } from "./input";
-import type { LiveMatch } from "./live_match";
+import { LADDER, climb, nextOpponent } from "./ladder";
+import { type LiveMatch, isOwnHit } from "./live_match";
 import type { PlaySession } from "./session";
-import { DONE, STEPS } from "./tutorial";
+import { STEPS } from "./tutorial";
 
 const HITS = 5; // arcs of damage directions
 const HIT_S = 2.5; // time for which one is shown [s]
 const FEED = 4; // lines of the feed
 const FEED_S = 8; // time for which a line is shown [s]
+const MARK_S = 0.4; // time for which a hit is marked at the reticle [s]
+const SUM_S = 1.5; // time after a hit for which the next one is added to its damage [s]
+const NEWS_S = 3; // time for which a line below the reticle is shown [s]
 const WAIT_MS = 600; // time after which a match that waits is reported
 const SLOW_MS = 90; // update interval of what need not be smooth
 const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96 Z";
@@ -24,7 +43,9 @@ export interface CockpitActions {
   showControls(): void;
   leave(): void;
   again(): void;
+  next(opponent: string): void;
   watch(): void;
+  coach(): void;
 }
 
 interface Tile {
@@ -58,18 +79,28 @@ export class Cockpit {
   private readonly status = el("span", { class: "cockpit-status small" });
   private readonly pause: HTMLButtonElement;
   private readonly hint = el("div", { class: "cockpit-hint" });
-  private readonly lesson = el("section", { class: "panel cockpit-lesson", attributes: { role: "status" } });
+  private readonly holds = el("div", { class: "cockpit-holds" });
+  private readonly marker = el("i", { class: "cockpit-marker", aria: { hidden: "true" } });
+  private readonly dealt = el("b", { class: "cockpit-dealt" });
+  private readonly news = el("div", { class: "cockpit-news", attributes: { role: "status" } });
+  private readonly lessonText = el("p", { attributes: { role: "status" } });
+  private readonly lessonSkip = textButton("", () => this.skip(), "button framed");
+  private readonly lesson: HTMLElement;
   private readonly card = el("section", { class: "panel cockpit-card", attributes: { role: "status" } });
   private readonly cardTitle = el("h2");
   private readonly cardText = el("p", { class: "soft" });
-  private readonly cardButtons: Record<"again" | "watch" | "leave", HTMLButtonElement>;
+  private readonly cardFigures = el("dl", { class: "cockpit-figures" });
+  private readonly cardButtons: Record<"next" | "again" | "coach" | "watch" | "leave", HTMLButtonElement>;
   private hits: { angle: number; at: number }[] = [];
   private heard = -1; // tick of the last event shown
   private shown: LiveMatch | null = null;
   private openedAt = 0; // time at which the match began for this page [ms]
   private slowAt = 0;
   private step = 0; // of the tutorial
-  private stepFrom = { x: 0, y: 0, yaw: 0, at: 0 };
+  private stepFrom = { x: 0, y: 0, yaw: 0, dealt: 0, at: 0 };
+  private damage = { sum: 0, at: -Infinity }; // done by the last hits in a row, and time of the last [ms]
+  private newsAt = -Infinity; // time of the line below the reticle [ms]
+  private inside: boolean | null = null; // whether the mech was in the zone, null at the start
 
   constructor(
     private readonly state: ViewerState,
@@ -85,20 +116,31 @@ export class Cockpit {
     for (const name of ["Hull", "Legs", "Heat", "Stability"]) this.gauges.append(this.bar(name));
     this.target.append(this.targetName, this.targetRows);
     this.pause = button("Pause", icon(ICONS.pause), () => play.togglePause());
+    const again = textButton("From the first step", () => this.repeat(), "button framed");
+    this.lesson = el("section", { class: "panel cockpit-lesson", aria: { label: "Tutorial" } }, [
+      this.lessonText,
+      el("div", {}, [this.lessonSkip, again]),
+    ]);
     this.cardButtons = {
+      next: textButton("", () => actions.next(this.challenge), "button wide framed primary"),
+      coach: textButton("My mistakes, measured", () => actions.coach(), "button wide framed"),
       watch: textButton("Watch the recording", () => actions.watch(), "button wide framed"),
-      again: textButton("Play again", () => actions.again(), "button wide framed"),
+      again: textButton("The same map again", () => actions.again(), "button wide framed"),
       leave: textButton("Leave", () => actions.leave(), "button wide framed"),
     };
     this.card.append(
       this.cardTitle,
       this.cardText,
+      this.cardFigures,
       el("div", { class: "cockpit-choices" }, Object.values(this.cardButtons)),
     );
     this.root = el("div", { class: "cockpit", aria: { label: "Cockpit" } }, [
       this.surface,
       svg as unknown as HTMLElement,
       el("i", { class: "cockpit-aim", aria: { hidden: "true" } }),
+      this.marker,
+      this.dealt,
+      el("div", { class: "cockpit-words" }, [this.holds, this.news]),
       el("div", { class: "panel cockpit-score" }, [
         this.score[0],
         this.clock,
@@ -155,7 +197,11 @@ export class Cockpit {
       setText(bar.value, text);
       bar.root.classList.toggle("grave", grave);
     }
-    weapons(live.match.header, live.pilot, play.cooldown).forEach(({ left, share }, i) => {
+    const tiles = weapons(live.match.header, live.pilot, play.cooldown);
+    const { controls } = this.input();
+    const held = play.ended ? [] : holdLines(tiles, live, (trigger) => controls.isHeld(trigger));
+    setText(this.holds, held.join(" · "));
+    tiles.forEach(({ left, share }, i) => {
       const tile = this.tiles[i];
       if (!tile) return;
       setShare(tile.fill, share);
@@ -181,6 +227,9 @@ export class Cockpit {
     this.heard = live.tick;
     this.step = 0;
     this.stepFrom.at = 0;
+    this.damage = { sum: 0, at: -Infinity };
+    this.newsAt = -Infinity;
+    this.inside = null;
     this.feed.replaceChildren();
     const { header } = live.match;
     this.tiles = weapons(header, live.pilot, []).map(({ name }) => {
@@ -221,6 +270,10 @@ export class Cockpit {
     this.pause.disabled = !play.alone;
     this.pause.setAttribute("aria-pressed", String(session?.paused ?? false));
     const found = play.alive ? warnings(poses.flags[pilot], senses) : [];
+    if (play.alive && walksOut(match, pilot)) found.unshift("Map edge");
+    if (this.inside !== null && inside !== this.inside && play.alive)
+      this.tell(inside ? "You are in the zone" : "You have left the zone");
+    this.inside = inside;
     setText(this.warning, found.slice(0, 3).join(" · "));
     this.weapons.querySelectorAll("kbd").forEach((key, i) => {
       const { trigger } = weapons(header, pilot, [])[i] ?? { trigger: null };
@@ -261,9 +314,13 @@ export class Cockpit {
       if (event.kind === EventKind.HIT && event.target === live.pilot) {
         const angle = hitDirection(live.senses);
         if (angle !== null) this.hits = [{ angle, at: now }, ...this.hits].slice(0, HITS);
+      } else if (isOwnHit(event, live) && event.value > 0) {
+        const sum = now - this.damage.at < SUM_S * 1000 ? this.damage.sum : 0;
+        this.damage = { sum: sum + event.value, at: now };
       } else if (event.kind === EventKind.KILL) {
         const target = knownName(header, event.target);
         const actor = knownName(header, event.actor);
+        if (event.actor === live.pilot) this.tell(`You destroyed ${target}`, "kill");
         const text = event.actor < 0 ? `${target} was destroyed` : `${actor} destroyed ${target}`;
         const line = el("li", { text, data: { at: String(now) } });
         this.feed.append(line);
@@ -275,7 +332,19 @@ export class Cockpit {
     if (first && now - Number(first.dataset.at) > FEED_S * 1000) first.remove();
   }
 
+  /** Show a line below the reticle. */
+  private tell(text: string, kind = ""): void {
+    setText(this.news, text);
+    this.news.className = `cockpit-news ${kind}`;
+    this.newsAt = performance.now();
+  }
+
   private showHits(now: number): void {
+    const since = (now - this.damage.at) / 1000;
+    this.marker.style.opacity = String(Math.max(0, 1 - since / MARK_S));
+    this.dealt.hidden = since > SUM_S;
+    setText(this.dealt, `${Math.round(this.damage.sum)}`);
+    this.news.hidden = now - this.newsAt > NEWS_S * 1000;
     this.arcs.forEach((arc, i) => {
       const hit = this.hits[i];
       const share = hit ? 1 - (now - hit.at) / (HIT_S * 1000) : 0;
@@ -291,42 +360,83 @@ export class Cockpit {
     let [title, text] = ["", ""];
     const wait = session && now - this.openedAt > WAIT_MS ? waitLine(session, play.seats) : null;
     if (phase === "lost")
-      [title, text] = ["Connection lost", "The mech holds still. The seat is reserved for a minute; connecting again…"];
+      [title, text] = ["Connection lost", "The mech holds still. Its seat is reserved for a minute; connecting again…"];
     else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
     else if (play.progress !== "") [title, text] = [play.progress, ""];
     else if (ended) {
       const { reason, winner } = ended;
+      const { team } = live.match.header.roster[live.pilot];
       const score = live.match.chunk?.score.slice(-2) ?? [];
-      [title, text] = [resultLine(winner, reason), `${Array.from(score, pointsText).join(" : ")} zone points`];
+      const points = `${Array.from(score, pointsText).join(" : ")} zone points`;
+      const against = play.opponent === "" ? "" : ` against ${policyName(play.opponent)}`;
+      [title, text] = [resultLine(winner, reason, team), points + against];
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
     else if (wait) ({ title, text } = wait);
     else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
     else if (!play.alive && live.match.chunk)
       [title, text] = ["Your mech is destroyed", "The match goes on without it."];
     this.card.hidden = title === "";
+    this.root.classList.toggle("over", ended !== null && !this.card.hidden);
+    if (ended !== this.told) this.showFigures(live);
     setText(this.cardTitle, title);
     setText(this.cardText, text);
     this.cardButtons.watch.hidden = play.recording === null;
-    this.cardButtons.again.hidden = !ended || !play.open || play.progress !== "";
+    const offers = ended !== null && play.open && play.progress === "";
+    this.cardButtons.coach.hidden = !offers || play.recording === null;
+    this.cardButtons.again.hidden = !offers;
+    this.cardButtons.next.hidden = !offers || this.challenge === "";
     this.cardButtons.leave.hidden = session?.paused === true && !ended && phase === "flying";
     if (!this.card.hidden && ended) this.input().release();
   }
 
+  private told: PlayEnded | null = null; // end whose figures are shown
+  private challenge = ""; // opponent that the card offers, "" none
+
+  /** Show the pilot's figures of an ended match, and offer the next opponent after a win. */
+  private showFigures(live: LiveMatch): void {
+    const { ended, opponent } = this.play;
+    this.told = ended;
+    const rows = ended ? figureRows(ended.figures) : [];
+    this.cardFigures.replaceChildren(...rows.flat().map((text, i) => el(i % 2 ? "dd" : "dt", { text })));
+    const won = ended !== null && ended.winner === SIDES[live.match.header.roster[live.pilot].team];
+    if (won) climb(opponent);
+    const next = ended && ended.winner !== "" ? nextOpponent(opponent, won) : null;
+    this.challenge = next ?? (won ? "" : opponent);
+    const rung = LADDER.findIndex((name) => name === next) + 1;
+    const again = `Against ${policyName(opponent)} again, on another map`;
+    setText(this.cardButtons.next, next ? `Next opponent: ${next} (${rung} of ${LADDER.length})` : again);
+  }
+
+  private repeat(): void {
+    this.step = 0;
+    this.stepFrom.at = 0;
+    this.surface.focus({ preventScroll: true });
+  }
+
+  /** Skip a step of the tutorial; after the last one its match begins. */
+  skip(): void {
+    if (this.lesson.hidden) return;
+    if (this.step >= STEPS.length) return this.play.challenge(this.play.opponent);
+    this.step++;
+    this.stepFrom.at = 0;
+    this.surface.focus({ preventScroll: true });
+  }
+
   private showLesson(live: LiveMatch, now: number): void {
     const { poses } = live.match;
-    this.lesson.hidden = !this.play.tutorial || this.play.ended !== null;
-    const step = STEPS[this.step];
+    const { play, stepFrom } = this;
+    this.lesson.hidden = !play.tutorial || play.ended !== null || play.progress !== "";
     if (this.lesson.hidden) return;
-    if (!step) return setText(this.lesson, DONE);
-    const here = () => ({ x: poses.x[live.pilot], y: poses.y[live.pilot], yaw: poses.yaw[live.pilot], at: now });
-    if (this.stepFrom.at === 0) this.stepFrom = here();
+    const at = live.pilot;
+    if (stepFrom.at === 0)
+      this.stepFrom = { x: poses.x[at], y: poses.y[at], yaw: poses.yaw[at], dealt: live.dealt, at: now };
     const { controls } = this.input();
     const seconds = (now - this.stepFrom.at) / 1000;
-    if (step.done({ live, start: this.stepFrom, seconds, isHeld: (command) => controls.isHeld(command) })) {
-      this.step++;
-      this.stepFrom = here();
-    }
+    const isHeld = (command: Command) => controls.isHeld(command);
+    if (STEPS[this.step]?.done({ live, start: this.stepFrom, seconds, isHeld })) this.skip();
     const text = STEPS[this.step]?.text((command) => this.keyOf(command));
-    setText(this.lesson, text ? `${this.step + 1} / ${STEPS.length}  ${text}` : DONE);
+    const fight = `That is all. Fight ${policyName(play.opponent)}: the others move then.`;
+    setText(this.lessonText, text ? `${this.step + 1} / ${STEPS.length}  ${text}` : fight);
+    setText(this.lessonSkip, `${text ? "Skip" : "Fight"} (${this.keyOf("skip")})`);
   }
 }

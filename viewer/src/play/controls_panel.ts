@@ -14,6 +14,7 @@ export class ControlsPanel {
   private readonly mouse = el("select");
   private readonly mouseInverted = checkbox();
   private readonly sticks = STICKS.map(() => el("select"));
+  private readonly warning = el("p", { class: "play-note problem-line", attributes: { role: "status" } });
   private readonly note = el("p", { class: "key-note soft", attributes: { role: "status" } });
 
   constructor(private readonly input: PilotInput) {
@@ -36,6 +37,7 @@ export class ControlsPanel {
       this.show("The defaults are set.");
     };
     this.root = dialog("help pilot-controls", "Controls", () => this.close(), [
+      this.warning,
       ...groups,
       this.axesGroup(),
       el("p", { class: "key-note soft", text: "The mouse aims after a click in the picture. Touch has no controls." }),
@@ -68,6 +70,12 @@ export class ControlsPanel {
       field("Mouse up tilts the view down", this.mouseInverted),
       ...STICKS.map(({ label }, i) => field(`Gamepad: ${label.toLowerCase()}`, this.sticks[i])),
     ]);
+  }
+
+  /** Say what goes on behind the dialog, "" for nothing. */
+  warn(text: string): void {
+    setText(this.warning, text);
+    this.warning.hidden = text === "";
   }
 
   open(): void {

@@ -1,7 +1,15 @@
 // What the cockpit shows of the mech, in numbers and words. Pure.
 
 import type { ContactRow, LiveMatch, Senses } from "./live_match";
-import { type ChassisName, CHASSIS_NAMES, type Header, MechFlag, type PlaySessionState, SUITES } from "../protocol.gen";
+import {
+  CHASSIS_NAMES,
+  type ChassisName,
+  type Header,
+  MechFlag,
+  PLAY_HOLDS,
+  type PlaySessionState,
+  SUITES,
+} from "../protocol.gen";
 import type { Command } from "./bindings";
 import { endingText, errorText, mechName } from "../text";
 
@@ -61,6 +69,32 @@ export function weapons(header: Header, mech: number, ticks: ArrayLike<number>):
   return found;
 }
 
+const SHORT_S = 0.3; // rest of a cooldown that is no reason to show [s]
+
+/** Return why held triggers do nothing, e.g. "laser: out of arc"; a weapon that is about to fire again has no line. */
+export function holdLines(
+  tiles: readonly WeaponTile[],
+  live: LiveMatch,
+  isHeld: (trigger: Command) => boolean,
+): string[] {
+  return tiles.flatMap(({ name, trigger, left }) => {
+    const at = live.match.header.weapons.findIndex((weapon) => weapon.name === name);
+    const reason = trigger && isHeld(trigger) ? PLAY_HOLDS[live.holds[at] ?? 0] : "";
+    return !reason || (reason === "reloading" && left < SHORT_S) ? [] : [`${name}: ${reason}`];
+  });
+}
+
+const EDGE_VOX = 4; // distance from the map's edge at which a pilot is warned
+
+/** Whether a mech at the edge of the map faces it. */
+export function walksOut({ header, poses }: LiveMatch["match"], mech: number): boolean {
+  const faces = (at: number, ahead: number, size: number) =>
+    (ahead > 0 ? size - at : at) < EDGE_VOX && Math.abs(ahead) > 0.5;
+  const [width, depth] = header.world.size;
+  const yaw = poses.yaw[mech];
+  return faces(poses.x[mech], Math.cos(yaw), width) || faces(poses.y[mech], Math.sin(yaw), depth);
+}
+
 const ON = 0.5; // from which a sense counts as on
 const JAMMED = 0.05;
 const STATES: readonly [MechFlag, string][] = [
@@ -108,10 +142,28 @@ export function bearing({ match, pilot }: LiveMatch, x: number, y: number): { an
   return { angle: Math.atan2(Math.sin(angle), Math.cos(angle)), distance: Math.hypot(dx, dy) };
 }
 
-/** Return a result in words, e.g. "Blue wins: zone held". */
-export function resultLine(winner: string, reason: string): string {
+/** Return a result in words for the pilot of a team, e.g. "You won: zone held". */
+export function resultLine(winner: string, reason: string, team: number): string {
   if (winner === "") return "The match was left";
-  return `${winner === "draw" ? "Draw" : winner === "blue" ? "Blue wins" : "Red wins"}: ${endingText(reason)}`;
+  const result = winner === "draw" ? "Draw" : winner === SIDES[team] ? "You won" : "You lost";
+  return `${result}: ${endingText(reason)}`;
+}
+
+export const SIDES = ["blue", "red"] as const;
+
+/** Return the pilot's figures as rows, none without a recording. */
+export function figureRows(figures: Record<string, number>): [string, string][] {
+  const { kills, assists, damage, taken, shots, hits, zone_s: zone } = figures;
+  if (kills === undefined) return [];
+  const accuracy = shots > 0 ? `${Math.round((100 * hits) / shots)} % of ${shots} shots` : "no shots";
+  return [
+    ["Kills", `${kills}`],
+    ["Assists", `${assists}`],
+    ["Damage", `${Math.round(damage)}`],
+    ["Damage taken", `${Math.round(taken)}`],
+    ["Accuracy", accuracy],
+    ["Time in the zone", `${Math.round(zone)} s`],
+  ];
 }
 
 /** Return the name of a mech, "unknown" for one that the pilot does not know of. */

@@ -38,7 +38,7 @@ const CONTROLLED = 0.02; // zone control from which a team counts as holding the
 export type Row<Names extends string> = Record<Names, number>;
 export type ContactRow = Row<(typeof PLAY_CONTACT_COLUMNS)[number]>;
 export type Senses = Row<(typeof PLAY_SENSE_COLUMNS)[number]>;
-type EventRow = Row<(typeof PLAY_EVENT_COLUMNS)[number]>;
+export type EventRow = Row<(typeof PLAY_EVENT_COLUMNS)[number]>;
 
 /** Return little-endian 32-bit floats; those that do not fill a number are left out. */
 export function floats(bytes: Uint8Array): Float32Array {
@@ -122,6 +122,10 @@ export class LiveMatch {
   /** Events of the last frames, in order of time. */
   events: EventRow[] = [];
   tick: number;
+  /** Why each weapon would not fire, an index of `PLAY_HOLDS` by weapon. */
+  holds: readonly number[] = [];
+  /** Damage that the pilot has done to hostiles. */
+  dealt = 0;
   private readonly store = new FrameStore();
   private readonly frames: LiveFrame[] = [];
   private readonly clouds = new Map<string, Row<(typeof PLAY_CLOUD_COLUMNS)[number]>>();
@@ -162,6 +166,7 @@ export class LiveMatch {
     this.contacts = rowsOf(frame.contacts, PLAY_CONTACT_COLUMNS).filter(
       (row) => Number.isInteger(row.mech) && row.mech >= 0 && row.mech < count && row.mech !== pilot,
     );
+    this.holds = frame.holds;
     this.place(mech);
     this.addEvents(rowsOf(frame.events, PLAY_EVENT_COLUMNS), frame.tick);
     for (const row of rowsOf(frame.clouds, PLAY_CLOUD_COLUMNS)) this.clouds.set(`${row.tick} ${row.actor}`, row);
@@ -251,6 +256,7 @@ export class LiveMatch {
       // shots and hits of unknown mechs have no place
       if ((row.kind === EventKind.LAUNCH && row.actor < 0) || (row.kind === EventKind.HIT && row.target < 0)) continue;
       this.events.push(row);
+      if (isOwnHit(row, this)) this.dealt += row.value;
       if (row.kind !== EventKind.KILL || row.target < 0) continue;
       this.dead.add(row.target);
       match.deaths[row.target] = row.tick;
@@ -321,6 +327,12 @@ export class LiveMatch {
   close(): void {
     this.match.source.close();
   }
+}
+
+/** Whether an event is damage that the pilot has done to a hostile. */
+export function isOwnHit({ kind, actor, target }: EventRow, { match, pilot }: LiveMatch): boolean {
+  const { roster } = match.header;
+  return kind === EventKind.HIT && actor === pilot && roster[target]?.team !== roster[pilot].team;
 }
 
 function table<Names extends string>(rows: readonly Row<Names>[], columns: readonly Names[]): Record<Names, unknown> {

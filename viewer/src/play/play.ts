@@ -13,6 +13,7 @@ import { Cockpit } from "./cockpit";
 import { ControlsPanel } from "./controls_panel";
 import { PilotInput } from "./input";
 import { PlaySession } from "./session";
+import { StartForm } from "./start_form";
 import { recall, remember } from "../storage";
 import { TakeOverDialog } from "./take_over";
 import { WhatIfPanel } from "./what_if";
@@ -40,12 +41,14 @@ export class Play {
   readonly session: PlaySession;
   readonly tools: readonly HTMLElement[];
   readonly coach: CoachView;
+  readonly startForm: StartForm;
   private readonly input: PilotInput;
   private readonly cockpit: Cockpit;
   private readonly controls: ControlsPanel;
   private readonly takeOver: TakeOverDialog;
   private readonly whatIf: WhatIfPanel;
   private readonly dialogs: Dialogs;
+  private toCoach = ""; // match whose mistakes are asked for as soon as it is open, "" for none
   private ghosts: { match: MatchState; sources: ServerSource[] } | null = null;
 
   /** `go` opens an address of the viewer, `showList` the list. */
@@ -60,7 +63,9 @@ export class Play {
       showControls: () => this.showControls(),
       leave: () => this.leave(),
       again: () => this.session.restart(),
+      next: (opponent) => this.session.challenge(opponent),
       watch: () => void this.watch(),
+      coach: () => void this.watch(true),
     });
     const { session, cockpit } = this;
     this.input = new PilotInput({
@@ -72,6 +77,7 @@ export class Play {
       escape: () => this.escape(),
     });
     this.controls = new ControlsPanel(this.input);
+    this.startForm = new StartForm(session);
     this.takeOver = new TakeOverDialog(state, session);
     this.whatIf = new WhatIfPanel(state, session, {
       find: (source) => this.find(source),
@@ -127,10 +133,14 @@ export class Play {
   /** Update instruments and dialogs; called after the picture has been drawn, which is `complete` with the map. */
   update(now: number, complete: boolean): void {
     this.session.drawn(now, complete);
+    const goesOn = this.state.flying && this.session.waitFor(!this.controls.root.hidden);
+    this.controls.warn(goesOn ? "The match goes on: another pilot flies too." : "");
     this.cockpit.update(now);
     this.takeOver.update();
+    this.startForm.update();
     this.whatIf.update();
     if (this.state.flying && !this.takeOver.root.hidden) this.takeOver.close();
+    this.askCoach();
     this.dialogs.update();
     if (this.ghosts && this.state.match !== this.ghosts.match) this.removeGhosts();
   }
@@ -141,6 +151,7 @@ export class Play {
     else if (command === "pause") session.togglePause();
     else if (command === "slower" || command === "faster") session.changePace(command === "faster" ? 1 : -1);
     else if (command === "help") this.showControls();
+    else if (command === "skip") this.cockpit.skip();
   }
 
   private showControls(): void {
@@ -161,14 +172,25 @@ export class Play {
     this.showList();
   }
 
-  private async watch(): Promise<void> {
+  /** Open the recording of the match that was flown; `coached` at its end, with the pilot's mistakes being measured. */
+  private async watch(coached = false): Promise<void> {
     const { session } = this;
-    if (!session.recording) return;
-    const id = await this.find(session.recording);
+    const { recording, live, ended } = session;
+    if (!recording || !live || !ended) return;
+    const id = await this.find(recording);
     if (id === null) return void (session.problem = "The recording is not listed yet; find it in the list of matches.");
     this.input.release();
     session.leave();
-    this.go(`#match=${id}`);
+    this.toCoach = coached ? id : "";
+    this.go(coached ? `#match=${id}&t=${ended.tick / live.match.header.tick_hz}` : `#match=${id}`);
+  }
+
+  /** Ask for the pilot's mistakes once their match is open. */
+  private askCoach(): void {
+    const { match } = this.state;
+    if (this.toCoach === "" || match?.id !== this.toCoach) return;
+    this.toCoach = "";
+    this.session.findMistakes(match);
   }
 
   private async find({ run = "", file = "" }: PlaySource): Promise<string | null> {

@@ -64,7 +64,10 @@ export class PlaySession {
   /** Called when mistakes were stored in the recording of a match. */
   onCoached: (match: MatchState) => void = () => undefined;
   seatLost = ""; // why the seat is gone, "" while it is not
-  tutorial = false; // whether the session's map is that of the tutorial
+  tutorial = false; // whether no other mech moves
+  opponent = ""; // of the session's own match
+  private isDialogOpen = false;
+  private stopped = false; // whether the match was paused for that dialog
   target = -1; // chosen target, -1 for the one nearest to the aim
   /** Time from an input to its first picture [ms], the last ones. */
   readonly latencies: number[] = [];
@@ -196,7 +199,7 @@ export class PlaySession {
   private refuse(id: number, text: string): void {
     const asked = this.asked(id);
     if (asked) asked.problem = text;
-    else this.problem = text;
+    else if (id < 0) this.problem = text; // others are of a request that was given up
   }
 
   private begin(message: Extract<PlayMessage, { t: "begin" }>): void {
@@ -208,6 +211,8 @@ export class PlaySession {
     this.ended = null;
     this.progress = this.problem = this.seatLost = "";
     this.tutorial = message.tutorial;
+    this.opponent = message.opponent;
+    this.stopped = this.isDialogOpen = false;
     this.target = -1;
     this.pending = null;
     this.pictured = false;
@@ -277,6 +282,18 @@ export class PlaySession {
     else this.send({ t: "pace", paused: !session.paused, speed: session.speed });
   }
 
+  /** Pause a match without other pilots while a dialog is open; returns whether a match goes on behind it. */
+  waitFor(isOpen: boolean): boolean {
+    const { session } = this;
+    if (!session || session.phase !== "playing" || this.ended) return false;
+    if (!this.alone) return isOpen;
+    if (isOpen === this.isDialogOpen) return false;
+    this.isDialogOpen = isOpen;
+    if (isOpen) this.stopped = !session.paused;
+    if (this.stopped && session.paused !== isOpen) this.togglePause();
+    return false;
+  }
+
   changePace(step: 1 | -1): void {
     const { session } = this;
     if (!session) return;
@@ -299,6 +316,11 @@ export class PlaySession {
       this.phase = "closed";
     }
     this.state.flying = false;
+  }
+
+  /** Begin a new match against an opponent. */
+  challenge(opponent: string): void {
+    this.start({ opponent });
   }
 
   restart(): void {

@@ -1,13 +1,13 @@
-// The tutorial: one step after the other, each with what to do and when it is done. It takes about a minute. Pure.
+// The tutorial: one step after the other, each with what to do and when it is done. Nothing else moves, so every step
+// waits for its pilot. Pure.
 
-import { MechFlag } from "../protocol.gen";
 import type { Command } from "./bindings";
 import { bearing } from "./gauges";
 import type { LiveMatch } from "./live_match";
 
 export interface Progress {
   readonly live: LiveMatch;
-  readonly start: { x: number; y: number; yaw: number }; // of the mech when the step began
+  readonly start: { x: number; y: number; yaw: number; dealt: number }; // of the mech when the step began
   readonly seconds: number; // since then
   isHeld(command: Command): boolean;
 }
@@ -19,7 +19,6 @@ export interface Step {
 
 const WALKED = 4; // distance of the first step [vox]
 const TURNED = 0.6; // angle of the second [rad]
-const SHOWN_S = 7; // time of steps that are only read [s]
 const HELD_S = 0.4; // least time of a step [s]
 
 const moved = ({ live: { match, pilot }, start }: Progress) =>
@@ -29,9 +28,6 @@ const turned = ({ live: { match, pilot }, start }: Progress) => {
   return Math.abs(Math.atan2(Math.sin(angle), Math.cos(angle)));
 };
 const pressed = (command: Command) => (progress: Progress) => progress.isHeld(command) && progress.seconds > HELD_S;
-
-/** What follows the last step. */
-export const DONE = "That is all. Fly on until the time is up, or leave.";
 
 export const STEPS: readonly Step[] = [
   {
@@ -43,24 +39,25 @@ export const STEPS: readonly Step[] = [
     text: (key) => `Turn: click and move the mouse, or press ${key("turn_left")} and ${key("turn_right")}.`,
     done: (progress) => turned(progress) > TURNED,
   },
+  { text: (key) => `Jump: hold ${key("jets")}. Landing hard costs stability.`, done: pressed("jets") },
   {
-    text: (key) => `Fire: ${key("primary")} is the primary trigger. The reticle is where the mech aims.`,
+    text: (key) => `Fire: hold ${key("primary")}. Words at the reticle say why a weapon does nothing.`,
     done: pressed("primary"),
   },
   {
     text: (key) => `Firing makes heat. ${key("vent")} vents it; above its limit the mech shuts down.`,
     done: pressed("vent"),
   },
-  { text: (key) => `Jump: hold ${key("jets")}. Landing hard costs stability.`, done: pressed("jets") },
-  {
-    text: () => "The scope shows what the sensors know: contacts, friends in your colour, the zone in yellow.",
-    done: ({ seconds }) => seconds > SHOWN_S,
-  },
   {
     text: () => "Go into the zone: the arrow at the top points to it. Each second alone in it is a point.",
     done: ({ live }) => {
       const [x, y, radius] = live.match.header.zone;
-      return bearing(live, x, y).distance < radius || !(live.match.poses.flags[live.pilot] & MechFlag.ALIVE);
+      return bearing(live, x, y).distance < radius;
     },
+  },
+  {
+    text: (key) =>
+      `Hit a hostile: the scope shows them in the other colour. ${key("next_target")} chooses one; hold the triggers.`,
+    done: ({ live, start }) => live.dealt > start.dealt,
   },
 ];

@@ -54,12 +54,12 @@ export class Soundscape {
   }
 
   update(state: ViewerState): void {
-    const { match, tick, playing, speed, sound, volume } = state;
+    const { match, tick, playing, flying, speed, sound, volume } = state;
     const before = this.tick;
     this.tick = match ? tick : NaN;
     if (sound && !this.graph) this.graph = makeGraph();
     if (!this.graph) return;
-    const runs = sound && match !== null && playing && !document.hidden;
+    const runs = sound && match !== null && (playing || flying) && !document.hidden;
     const { context, master } = this.graph;
     master.gain.setTargetAtTime(runs ? volume : 0, context.currentTime, FADE_S / 3);
     const step = tick - before;

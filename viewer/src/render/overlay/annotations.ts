@@ -164,8 +164,7 @@ export class Annotations {
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
       ...(battle && !inside ? this.packLabels(living, state.selected, inputs) : []),
       ...this.plates(state.selected, plated, inputs, hidden, battle),
-      // the scores of cockpit and battles have it
-      ...(state.flying || battle ? [] : this.zoneCaption(state, inputs)),
+      ...(state.flying ? [] : this.zoneCaption(state, inputs)), // the cockpit's score has it
     ];
     const named = !isCrowd(living.length);
     const labels = candidates.map((label) => ({ ...label, anywhere: named && label.painter.leader !== undefined }));

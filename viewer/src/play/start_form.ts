@@ -1,0 +1,40 @@
+// The part of the list of matches that starts one to fly: the tutorial, or an opponent of the ladder.
+
+import { el, setText, textButton } from "../hud/dom";
+import { LADDER, climbed } from "./ladder";
+import type { PlaySession } from "./session";
+
+const TUTORIAL = "still"; // opponent of the tutorial
+
+export class StartForm {
+  readonly root: HTMLElement;
+  private readonly note = el("span", { class: "soft", attributes: { role: "status" } });
+  private readonly rungs: readonly HTMLButtonElement[];
+
+  constructor(private readonly play: PlaySession) {
+    const start = (opponent: string) => () => play.challenge(opponent);
+    this.rungs = LADDER.map((name) => textButton(name, start(name), "button framed"));
+    this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, [
+      el("h2", { text: "Fly a mech" }),
+      this.note,
+      el("div", { class: "ladder" }, [textButton("Tutorial", start(TUTORIAL), "button framed"), ...this.rungs]),
+    ]);
+  }
+
+  update(): void {
+    const { play } = this;
+    this.root.hidden = play.phase !== "ready";
+    if (this.root.hidden) return;
+    const beaten = climbed();
+    this.rungs.forEach((rung, i) => {
+      setText(rung, i < beaten ? `✓ ${LADDER[i]}` : LADDER[i]);
+      rung.classList.toggle("primary", i === beaten);
+    });
+    const next = LADDER[beaten];
+    const order = next
+      ? `The opponents from weak to strong; your next one is ${next}. Flying needs a keyboard or a gamepad.`
+      : "You have beaten every opponent of the ladder.";
+    setText(this.note, play.problem || play.progress || order);
+    this.note.classList.toggle("problem-line", play.problem !== "");
+  }
+}
