@@ -176,7 +176,7 @@ class Brancher:
         acts = self._stand_in(numbers) if still and self.plan.stand_in else None
         with self._opened(numbers) as (engine, pilots):
             recorder = self._recorder(engine, numbers, folder, still)
-            found = _play_on(engine, pilots, self._steps(still, acts), recorder, on_step)
+            found = play_on(engine, pilots, self._steps(still, acts), recorder, on_step)
         rows = zip(found, numbers, self.seeds(numbers), strict=True)
         return [replace(row, number=number, seed=seed) for row, number, seed in rows]
 
@@ -276,7 +276,7 @@ class Brancher:
         return teams_of(self.recorded.header["roster"], self.plan.pilots, recorded=self.recorded.header)
 
 
-def _play_on(
+def play_on(
     engine: Engine,
     pilots: BranchPilots,
     repeated: Iterator[Step],

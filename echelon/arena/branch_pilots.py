@@ -60,11 +60,15 @@ class BranchPilots:
         """
         if self._attached is None:
             return
-        for mech, state in states.items():
-            self._attached.grouped.continue_from([env * self._mechs + mech for env in range(self._envs)], state)
+        self.go_on(range(self._envs), states)
         self._sampled = [] if seeds is None else list(range(self._envs))
         for env, seed in enumerate(seeds or ()):
             self._attached.start_noise(env, seed)
+
+    def go_on(self, envs: Sequence[int], states: Mapping[int, LSTMState]) -> None:
+        """Give environments recurrent states, by mech."""
+        for mech, state in states.items() if self._attached else ():
+            self._attached.grouped.continue_from([env * self._mechs + mech for env in envs], state)
 
     def warm_up(self) -> None:
         """Compute an action of every policy, so that the first step takes no longer than others; states become zero."""

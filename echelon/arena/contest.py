@@ -47,6 +47,8 @@ class Pilot:
     """Name of a scripted level; empty for a policy."""
     path: str = ""
     checkpoint: str = ""
+    rating: float | None = None
+    """Rating on the scale of ``echelon.replay.winprob`` [points]; None unknown, or that of the level."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,7 @@ class MatchPlan:
     def team(self, name: str) -> TeamInfo:
         pilot = self.pilots[name]
         level = f"heuristic:{pilot.level}" if pilot.level else ""
-        return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint)
+        return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint, rating=pilot.rating)
 
 
 class PolicyRunner(Protocol):

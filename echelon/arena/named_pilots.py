@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,10 +17,12 @@ from echelon import champion
 from echelon.agents import heuristic
 from echelon.agents.heuristic import SKILLS
 from echelon.arena.contest import BLUE, RED, Pilot
+from echelon.arena.ratings import policy_rating
 from echelon.arena.reconstruct import recorded_inputs, recorded_pilots, require_playable
 from echelon.replay.header import TeamInfo
 from echelon.replay.match_text import HUMAN, JOINT, LEVEL_PREFIX, SIDES, STILL, mechs_by_name, names_by_mech, team_pilot
 from echelon.replay.reader import Replay
+from echelon.replay.winprob import known_rating
 from echelon.rl.weights import LoadedPolicy, load_policy
 
 
@@ -56,7 +59,14 @@ def still_pilot() -> Pilot:
 
 def policy_pilot(label: str, path: Path, device: torch.device | str = "cpu") -> tuple[Pilot, LoadedPolicy]:
     loaded = load_policy(path, device)
-    return Pilot(id=label, label=label, path=str(path), checkpoint=str(loaded.meta.get("id", ""))), loaded
+    return loaded_pilot(label, path, loaded), loaded
+
+
+def loaded_pilot(label: str, path: Path, loaded: LoadedPolicy) -> Pilot:
+    """Return the pilot of a policy from a file, with the rating that its league or its last evaluation gives."""
+    checkpoint = str(loaded.meta.get("id", ""))
+    rating = policy_rating(path, checkpoint, int(loaded.meta.get("update", 0)))
+    return Pilot(id=label, label=label, path=str(path), checkpoint=checkpoint, rating=rating)
 
 
 def recorded_pilot(header: Mapping[str, Any], mech: int) -> RecordedPilot:
@@ -70,6 +80,17 @@ def recorded_pilot(header: Mapping[str, Any], mech: int) -> RecordedPilot:
         return RecordedPilot(names[mech], checkpoints[mech])
     team = header["teams"][header["roster"][mech]["team"]]
     return RecordedPilot(team_pilot(team), str(team.get("checkpoint", "")))
+
+
+def _rating(mech: int, pilots: Mapping[int, Pilot], recorded: Mapping[str, Any] | None) -> float | None:
+    """Return the known rating of a mech's pilot; that of its recorded team where it has no own."""
+    if mech in pilots:
+        pilot = pilots[mech]
+        return known_rating(pilot.level, pilot.checkpoint) if pilot.rating is None else pilot.rating
+    if recorded is None:
+        return None
+    known = known_rating(*recorded_pilot(recorded, mech))
+    return recorded["teams"][recorded["roster"][mech]["team"]].get("rating") if known is None else known
 
 
 def pilots_of_mechs(
@@ -96,7 +117,8 @@ def teams_of(
 ) -> tuple[TeamInfo, TeamInfo]:
     """Return both teams, named after their pilots; mechs without one are flown as in the ``recorded`` header, if any.
 
-    A team has policy, checkpoint and level where one pilot flies all its mechs but the seats.
+    A team has policy, checkpoint and level where one pilot flies all its mechs but the seats. Its rating is the mean of
+    those of these mechs' pilots, if all are known.
     """
     found = []
     for side in (BLUE, RED):
@@ -107,8 +129,10 @@ def teams_of(
             teams |= {recorded_pilot(recorded, mech).team for mech in others if mech not in pilots}
         names = {team.name for team in teams} | {HUMAN for mech in own if mech in seats}
         only = next(iter(teams)) if len(teams) == 1 else TeamInfo(name="")
+        known = [rating for mech in others if (rating := _rating(mech, pilots, recorded)) is not None]
+        rating = fmean(known) if known and len(known) == len(others) else None
         name = JOINT.join(sorted(names)) or STILL
-        found.append(_recorded_team(recorded, own, pilots, seats) or replace(only, name=name))
+        found.append(_recorded_team(recorded, own, pilots, seats) or replace(only, name=name, rating=rating))
     return found[BLUE], found[RED]
 
 
@@ -126,7 +150,8 @@ def _recorded_team(
         now = _as_recorded(pilots[mech]) if mech in pilots else before
         if mech in seats or now.name != before.name or before.checkpoint not in ("", now.checkpoint):
             return None
-    return TeamInfo(**{key: str(team.get(key, "")) for key in ("name", "policy", "checkpoint", "level")})
+    texts = {key: str(team.get(key, "")) for key in ("name", "policy", "checkpoint", "level")}
+    return TeamInfo(**texts, rating=team.get("rating"))
 
 
 class Finder(Protocol):

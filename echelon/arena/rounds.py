@@ -18,6 +18,7 @@ from echelon.arena.glicko2 import win_probability
 from echelon.arena.league import KINDS, League
 from echelon.arena.matchmaking import Fixture, RoundSpec, fixtures
 from echelon.arena.policies import LRUPolicyCache
+from echelon.arena.standings import rating_shift
 from echelon.arena.store import MatchRecord, PeriodResult, RatingPeriod, Store
 from echelon.arena.submit import entry_pilot, league_env_config, load_pilot
 from echelon.arena.workers import SINGLE_PROCESS, CallbackRelay, WorkerGroup, shard
@@ -116,7 +117,8 @@ class _RoundRunner:
         self.cache, self.player, self.callbacks = cache, player, callbacks
         self.process_group, self.relay = process_group, CallbackRelay(process_group, callbacks)
         self.league = store.league()
-        self.pilots = {i: entry_pilot(entry) for i, entry in self.league.entries.items()}
+        shift = rating_shift(store)
+        self.pilots = {i: entry_pilot(entry, shift) for i, entry in self.league.entries.items()}
         self.started = time.monotonic()
         self.total = store.read("SELECT count(*) FROM matches WHERE period = ?", (period.id,))[0][0]
         self.differing: set[int] = set()

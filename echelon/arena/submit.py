@@ -125,10 +125,14 @@ def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConf
     return _validated_env(row, "of the league")
 
 
-def entry_pilot(entry: LeagueEntry) -> Pilot:
+def entry_pilot(entry: LeagueEntry, shift: float = 0.0) -> Pilot:
+    """Return the pilot of an entry; ``shift`` is added to its rating, if it has played."""
     level = str(entry.meta.get("level", "")) if entry.kind == "heuristic" else ""
     checkpoint = str(entry.meta.get("checkpoint", ""))
-    return Pilot(id=entry.entry_id, label=entry.name, level=level, path=entry.ckpt_path, checkpoint=checkpoint)
+    rating = entry.rating.rating + shift if entry.games else None
+    return Pilot(
+        id=entry.entry_id, label=entry.name, level=level, path=entry.ckpt_path, checkpoint=checkpoint, rating=rating
+    )
 
 
 def load_pilot(pilot: Pilot, device: str, signature: dict[str, Any] | None) -> LoadedPolicy:

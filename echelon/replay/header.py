@@ -20,6 +20,7 @@ from echelon.replay.schema import (
     MechFlag,
     enum_names,
 )
+from echelon.replay.winprob import known_rating
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
 from echelon.sim.physics import Physics
@@ -38,6 +39,8 @@ class TeamInfo:
     policy: str = ""
     checkpoint: str = ""
     level: str = ""
+    rating: float | None = None
+    """Rating of the pilots on the scale of ``echelon.replay.winprob`` [points]; None unknown."""
 
 
 def build_header(
@@ -66,7 +69,7 @@ def build_header(
         "frame_ticks": cfg.decision_repeat,
         "chunk_ticks": round(CHUNK_SECONDS / cfg.dt_sim),
         "mechs": batch.num_mechs,
-        "teams": [asdict(team) for team in teams],
+        "teams": [_team(team, batch, env) for team in teams],
         "seed": seed,
         "map_seed": map_seed if map_seed >= 0 else seed,
         "env": env,
@@ -87,6 +90,16 @@ def build_header(
         **_policy_columns(batch.num_mechs, policy_columns),
         "config": non_default(asdict(cfg), asdict(type(cfg)())),
     }
+
+
+def _team(team: TeamInfo, batch: Batch, env: int) -> dict[str, Any]:
+    """Return a team's entry, with the known rating of its level or policy where it has none.
+
+    A scripted pilot whose triggers do not always take effect has no known rating.
+    """
+    whole = "weapon_prob" not in batch.fields or float(_row(batch, "weapon_prob", env)) == 1.0
+    rating = team.rating if team.rating is not None or not whole else known_rating(team.level, team.checkpoint)
+    return {key: value for key, value in {**asdict(team), "rating": rating}.items() if value is not None}
 
 
 def header_tables(tables: GameTables | None = None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from echelon.replay.schema import (
     HitFlag,
     MechFlag,
 )
-from echelon.replay.winprob import Floats, MatchSituation, Roster, WinModel, features, load_model
+from echelon.replay.winprob import Floats, MatchSituation, Roster, WinModel, load_model
 
 MAX_SAMPLES = 2**14
 """Most samples of a match; those of a longer one are further apart."""
@@ -178,12 +178,12 @@ class MomentScan:
             return
         frames = {name: values[chosen] for name, values in frames.items()}
         state = MatchSituation.of(self._roster, frames, ticks[chosen])
-        values = features(state)
+        p, low, high, parts = self._model.estimate(state)
         alive = (frames["flags"] & int(MechFlag.ALIVE)) > 0
         sole = [np.argmax(alive & (self._roster.team == team), axis=1) for team in range(TEAMS)]
         columns = (
-            ticks[chosen], self._model.probability(values), *self._model.band(values),
-            self._model.contributions(values), state.alive, state.hp, state.score, state.in_zone, *sole,
+            ticks[chosen], p, low, high, parts[:, : len(WIN_GROUPS)],
+            state.alive, state.hp, state.score, state.in_zone, *sole,
         )  # fmt: skip
         self._samples.append(np.column_stack(columns).astype(np.float64))
         if self._samples.count > MAX_SAMPLES:

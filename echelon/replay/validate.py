@@ -113,12 +113,13 @@ class TableSpec(Part):
 
 
 class TeamHeader(Part):
-    """Pilot of a team: name, and what flew it."""
+    """Pilot of a team: name, what flew it, and its rating [points] where that was known."""
 
     name: Text
     policy: Text
     checkpoint: Text
     level: Text
+    rating: Real = ABSENT
 
 
 class RosterEntry(Part):

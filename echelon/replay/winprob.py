@@ -1,32 +1,43 @@
 """Win probability of blue in each frame of a match, from the frame columns and the header alone.
 
 A logistic model on features that change their sign when the teams are swapped, without a constant, so that swapping
-the teams gives exactly 1 - p. ``winprob.json`` holds the coefficients that ``winprob_fit`` computed, with an ensemble
-of fits to resampled matches: where they disagree, training data is thin. The viewer evaluates the same file by
-``viewer/src/data/winprob.ts``.
+the teams gives exactly 1 - p. The lead of blue's rating is such a feature; it is 0, that of equal pilots, where the
+rating of a team is unknown.
+``winprob.json`` holds what ``winprob_fit`` computed: coefficients, the width of the band, and ratings of scripted
+levels and of the champion. The viewer evaluates the same file by ``viewer/src/data/winprob.ts``.
+
+Ratings are on the scale of displayed league ratings: the scripted level ``medium`` has 1500, and on fair maps the odds
+of a side are 10 to the power of a 400th of its lead.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon.replay.columns import TEAMS, Ints
+from echelon.replay.match_text import LEVEL_PREFIX
 from echelon.replay.schema import WIN_GROUPS, MechFlag
 
 Floats = NDArray[np.float64]
 MODEL_FILE = Path(__file__).with_name("winprob.json")
-MODEL_FORMAT = 1
+MODEL_FORMAT = 2
 """Version of the file; another one is refused."""
-BAND = 1.645
-"""Standard deviations of the ensemble on each side of the band that is shown: 90 %."""
+RATING_POINTS = 400 / math.log(10)
+"""Rating points per unit of the logarithm of the odds."""
+MAX_SKILL = 4.0
+"""Largest difference of ratings that counts [unit of the logarithm of the odds]."""
+PILOTS = "rating"
+"""Group of the features of the ratings; the other groups are ``WIN_GROUPS``."""
+GROUPS = (*WIN_GROUPS, PILOTS)
 
 TRAVEL_LIMIT_S = 30.0
 """Longest time to the zone that counts [s]."""
@@ -59,6 +70,8 @@ class Roster:
     """Time limit [s]."""
     hz: float
     scale: Mapping[str, float]
+    skill: float | None = None
+    """Lead of blue's rating [unit of the logarithm of the odds]; None where one is unknown."""
 
     @staticmethod
     def of(header: Mapping[str, Any]) -> Roster:
@@ -74,7 +87,14 @@ class Roster:
             seconds=max(1.0, float(header["duration_s"])),
             hz=float(header["tick_hz"]),
             scale={str(column["name"]): float(column["scale"]) for column in header["columns"]},
+            skill=_skill(*(team.get("rating") for team in header["teams"])),
         )
+
+
+def _skill(blue: float | None, red: float | None) -> float | None:
+    if blue is None or red is None:
+        return None
+    return max(-MAX_SKILL, min(MAX_SKILL, (blue - red) / RATING_POINTS))
 
 
 @dataclass(frozen=True)
@@ -99,6 +119,9 @@ class MatchSituation:
     score: Floats
     limit: float
     left: Floats
+    skill: Floats
+    """Lead of blue's rating ``[F]``, 0 unknown."""
+    rated: bool
 
     @staticmethod
     def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> MatchSituation:
@@ -138,6 +161,8 @@ class MatchSituation:
             score=column("score"),
             limit=roster.limit,
             left=np.maximum(0.0, roster.seconds - ticks / roster.hz),
+            skill=np.full(len(ticks), roster.skill or 0.0),
+            rated=roster.skill is not None,
         )
 
 
@@ -206,6 +231,9 @@ FEATURES: tuple[WinFeature, ...] = (
     WinFeature("down", "knocked down", lambda s: -_difference(_mean(s, s.down))),
     WinFeature("legs", "leg damage", lambda s: _difference(_mean(s, s.legs))),
     WinFeature("painted", "painted", lambda s: -_difference(_mean(s, s.painted))),
+    WinFeature("skill", PILOTS, lambda s: s.skill),
+    WinFeature("skill_alive", PILOTS, lambda s: s.skill * s.alive.sum(axis=1) / np.maximum(1.0, s.present.sum(axis=1))),
+    WinFeature("skill_late", PILOTS, lambda s: s.skill * _late(s)),
 )
 """The inputs of the model, in the order of its coefficients."""
 
@@ -220,33 +248,35 @@ def sigmoid(z: Floats) -> Floats:
     return np.where(z >= 0, upper, 1.0 - upper)
 
 
+class WinEstimate(NamedTuple):
+    """Estimates of F frames."""
+
+    p: Floats
+    """Probability that blue wins ``[F]``."""
+    low: Floats
+    """Ends of the band in which 90 % of the results of continuations lie ``[F]``."""
+    high: Floats
+    parts: Floats
+    """Part of each of ``GROUPS`` in the logarithm of the odds ``[F, G]``."""
+
+
 @dataclass(frozen=True)
 class WinModel:
-    """Coefficients of the N features, and those of an ensemble of K fits."""
+    """Coefficients of the N features."""
 
     weights: Floats
     """``[N]``."""
-    ensemble: Floats
-    """``[K, N]``."""
+    spread: tuple[float, float]
+    """Half the band's width in the logarithm of the odds, with known and with unknown ratings."""
+    ratings: Mapping[str, float]
+    """By scripted level and by id of a policy that ships with this version."""
 
-    def logit(self, values: Floats) -> Floats:
-        return (values * self.weights).sum(axis=1)
-
-    def probability(self, values: Floats) -> Floats:
-        """Return the probability that blue wins ``[F]`` for features ``[F, N]``."""
-        return sigmoid(self.logit(values))
-
-    def band(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the ends of the 90 % band ``[F]`` of the probability from the spread of the ensemble."""
-        z = self.logit(values)
-        spread = np.sqrt(np.mean((values @ self.ensemble.T - z[:, None]) ** 2, axis=1)) * BAND
-        return sigmoid(z - spread), sigmoid(z + spread)
-
-    def contributions(self, values: Floats) -> Floats:
-        """Return the part of each group of ``WIN_GROUPS`` in the logit ``[F, G]``."""
-        parts = values * self.weights
-        groups = np.array([WIN_GROUPS.index(feature.group) for feature in FEATURES])
-        return np.stack([parts[:, groups == g].sum(axis=1) for g in range(len(WIN_GROUPS))], axis=1)
+    def estimate(self, situation: MatchSituation) -> WinEstimate:
+        parts = features(situation) * self.weights
+        groups = np.array([GROUPS.index(feature.group) for feature in FEATURES])
+        z, spread = parts.sum(axis=1), self.spread[0 if situation.rated else 1]
+        sums = np.stack([parts[:, groups == g].sum(axis=1) for g in range(len(GROUPS))], axis=1)
+        return WinEstimate(sigmoid(z), sigmoid(z - spread), sigmoid(z + spread), sums)
 
 
 @cache
@@ -256,4 +286,10 @@ def load_model(path: Path = MODEL_FILE) -> WinModel:
     names = [feature.name for feature in FEATURES]
     if data.get("format") != MODEL_FORMAT or data.get("features") != names:
         raise ValueError(f"win model {path.name!r} has other features than this version; try just fit-winprob")
-    return WinModel(np.array(data["weights"], np.float64), np.array(data["ensemble"], np.float64))
+    return WinModel(np.array(data["weights"], np.float64), tuple(data["spread"]), data["ratings"])
+
+
+def known_rating(*names: str) -> float | None:
+    """Return the rating of the first of ``names`` that the model has, a level or the id of a policy; None without."""
+    ratings = load_model().ratings
+    return next((ratings[key] for name in names if (key := name.removeprefix(LEVEL_PREFIX)) in ratings), None)

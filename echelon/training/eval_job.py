@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from annotated_types import Interval
 
+from echelon.arena.ratings import policy_rating
 from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
@@ -171,6 +173,11 @@ class EvalMatches:
     def global_step(self) -> int:
         return int(self.meta.get("global_step", 0))
 
+    @cached_property
+    def rating(self) -> float | None:
+        """Return the rating that the policy had before; None for an unknown one."""
+        return policy_rating(Path(self.plan.run), str(self.meta.get("id", "")), self.update)
+
     def play(
         self,
         done: Collection[EvalPart],
@@ -241,7 +248,7 @@ class EvalMatches:
             seeds=seeds,
             count=len(seeds),
             prefix=self.plan.replay_prefix,
-            policy=TeamInfo(name=name, checkpoint=str(self.meta.get("id", ""))),
+            policy=TeamInfo(name=name, checkpoint=str(self.meta.get("id", "")), rating=self.rating),
             opponent=TeamInfo(
                 name=opponent,
                 level="" if level is None else part.opponent,

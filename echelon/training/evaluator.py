@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from echelon.arena.ratings import evaluated_rating
 from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
 from echelon.files import write_fault
@@ -129,7 +130,7 @@ class Evaluator:
             seeds=eval_seeds(cfg.eval.seeds, "choice"),
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
-            policy=TeamInfo(name=f"update {update}" if update else "untrained"),
+            policy=TeamInfo(name=f"update {update}" if update else "untrained", rating=self._rating(update)),
             opponent=TeamInfo(name=cfg.eval_level, level=f"heuristic:{cfg.eval_level}"),
             run=paths.id,
             update=update,
@@ -137,6 +138,9 @@ class Evaluator:
             policy_columns=cfg.eval.record_policy,
         )
         return Recording(env, plan)
+
+    def _rating(self, update: int) -> float | None:
+        return None if self.run_dir is None else evaluated_rating(RunPaths(Path(self.run_dir)), update)
 
     def _build(self, seeds: list[int], skill: str) -> BatchedEnv:
         return make_eval_env(

@@ -237,7 +237,8 @@ def _contest(
     swap: bool | None,
 ) -> tuple[Contest, str]:
     """Return the contest, and a notice for the user or an empty string."""
-    from echelon.arena.contest import Contest, Pilot
+    from echelon.arena.contest import Contest
+    from echelon.arena.named_pilots import loaded_pilot
     from echelon.gen.spawn import check_world_fits
 
     same = len({name for name in pilots}) == 1
@@ -251,7 +252,7 @@ def _contest(
             env=env,
             pilots=pilots,
             policies={
-                name: Pilot(id=name, label=name, path=str(paths[name]), checkpoint=str(policy.meta.get("id", "")))
+                name: loaded_pilot(name, paths[name], policy)
                 for name, policy in loaded.items()
             },
             matches=matches,

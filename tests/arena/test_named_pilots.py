@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from echelon.agents.heuristic import script_of
@@ -18,6 +20,7 @@ from echelon.replay.codec import ReplayError
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.replay.validate import parse_header
+from echelon.replay.winprob import known_rating
 from tests.replay.golden import SMALL
 
 ROSTER = [{"team": mech // 2, "name": f"{'BR'[mech // 2]}{mech % 2 + 1}", "present": True} for mech in range(4)]
@@ -60,10 +63,21 @@ def test_pilots_of_mixed_teams_are_stored_by_mech_and_read_first():
 def test_teams_are_named_after_pilots_and_humans():
     recorded = header({"name": "expert and human", "level": "heuristic:expert"}, script=(0, script_of("expert"), 0, 0))
     blue, red = teams_of(ROSTER, {0: EXPERT}, recorded=recorded)
-    assert blue == TeamInfo(name="expert", level="heuristic:expert")
-    assert red == TeamInfo(name="medium", level="heuristic:medium")
+    assert blue == TeamInfo(name="expert", level="heuristic:expert", rating=known_rating("expert"))
+    assert red == TeamInfo(name="medium", level="heuristic:medium")  # as its file has it
     blue, red = teams_of(ROSTER, {1: CHAMPION}, (0, 3), recorded)
     assert (blue.name, blue.checkpoint, red.name) == ("champion and human", "c0ffee", "human and medium")
+
+
+def test_rating_of_a_team_is_the_mean_of_its_known_pilots():
+    recorded = header({"name": "otter", "policy": "otter", "rating": 1900.0})
+    policy = replace(CHAMPION, rating=2100.0)
+    expert = known_rating("heuristic:expert")
+    assert [team.rating for team in teams_of(ROSTER, {}, recorded=recorded)] == [1900.0, None]
+    mixed = teams_of(ROSTER, {0: policy, 2: EXPERT}, recorded=recorded)
+    assert [team.rating for team in mixed] == [2000.0, (expert + 1500) / 2]
+    assert teams_of(ROSTER, {0: CHAMPION, 1: EXPERT, 2: EXPERT, 3: EXPERT})[0].rating is None
+    assert [team.rating for team in teams_of(ROSTER, {1: policy}, (0,))] == [2100.0, None]
 
 
 @pytest.mark.parametrize("names", ["x", [3], ["a" * 5000]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from echelon.replay import winprob
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WIN_GROUPS, MechFlag
-from echelon.replay.winprob import FEATURES, MODEL_FILE, MatchSituation, Roster, WinModel, features, load_model
+from echelon.replay.winprob import FEATURES, MODEL_FILE, MatchSituation, Roster, features, load_model
 from tests.bench import winprob_fit
 from tests.bench.winprob_fit import FitRows, Sampled
 from tests.golden import FOLDER, assert_golden_json, assert_golden_text
@@ -31,7 +32,30 @@ def situation(replay: Replay, number: int, roster: Roster | None = None) -> Matc
 
 def swapped(header: dict[str, Any]) -> dict[str, Any]:
     """Return a header with the mechs in the other team."""
-    return {**header, "roster": [{**mech, "team": 1 - mech["team"]} for mech in header["roster"]]}
+    roster = [{**mech, "team": 1 - mech["team"]} for mech in header["roster"]]
+    return {**header, "roster": roster, "teams": header["teams"][::-1]}
+
+
+def with_ratings(header: dict[str, Any], *ratings: float | None) -> dict[str, Any]:
+    """Return a header with the ratings of blue and red; None for an unknown one."""
+    teams = [{**team, "rating": rating} for team, rating in zip(header["teams"], ratings, strict=True)]
+    return {**header, "teams": teams}
+
+
+def test_probability_knows_the_pilots_and_takes_unknown_ones_for_equal():
+    model = load_model()
+    with Replay(SMALL) as replay:
+        one = {
+            ratings: model.estimate(situation(replay, 0, Roster.of(with_ratings(replay.header, *ratings))))
+            for ratings in ((2000.0, 1600.0), (1600.0, 2000.0), (1700.0, 1700.0), (None, 2000.0), (2000.0, None))
+        }
+    equal = one[1700.0, 1700.0]
+    better, worse = one[2000.0, 1600.0], one[1600.0, 2000.0]
+    assert (better.p > equal.p + 0.05).all() and (worse.p < equal.p - 0.05).all()
+    assert (better.parts[:, -1] > 0.5).all() and (equal.parts[:, -1] == 0).all()
+    for unknown in (one[None, 2000.0], one[2000.0, None]):
+        assert (unknown.p == equal.p).all()
+        assert (unknown.high - unknown.low > equal.high - equal.low).all()  # who flies is not known
 
 
 @pytest.mark.parametrize("path", [SMALL, SMOKE], ids=["small", "smoke"])
@@ -41,12 +65,13 @@ def test_swapped_teams_have_exactly_the_remaining_probability(path):
         for number in range(len(replay.chunks)):
             chunk = replay.chunk(number)
             frames = {**chunk.frames, "score": chunk.frames["score"][:, ::-1]}
-            values = features(situation(replay, number))
-            mirrored = features(MatchSituation.of(Roster.of(swapped(replay.header)), frames, chunk.ticks))
-            assert (mirrored == -values).all()
-            assert (model.probability(mirrored) == 1 - model.probability(values)).all()
-            low, high = model.band(values)
-            assert (low <= model.probability(values)).all() and (model.probability(values) <= high).all()
+            header = with_ratings(replay.header, 1900.0, 1600.0)
+            one = situation(replay, number, Roster.of(header))
+            two = MatchSituation.of(Roster.of(swapped(header)), frames, chunk.ticks)
+            assert (features(two) == -features(one)).all() and features(one)[:, -3:].any()
+            found, mirrored = model.estimate(one), model.estimate(two)
+            assert (mirrored.p == 1 - found.p).all() and (mirrored.low == 1 - found.high).all()
+            assert (found.low <= found.p).all() and (found.p <= found.high).all()
 
 
 def oracle(header: dict[str, Any], columns: dict[str, list[float]], score: list[float], tick: int) -> dict[str, float]:
@@ -114,10 +139,9 @@ def test_golden_win_probability():
     model, rows = load_model(), []
     with Replay(SMOKE) as replay:
         for number in CHUNKS:
-            values = features(situation(replay, number))[:1]
-            low, high = model.band(values)
-            row = {"p": model.probability(values), "low": low, "high": high, "features": values, "chunk": number}
-            rows.append(row | {"parts": model.contributions(values)})
+            state = situation(replay, number, Roster.of(with_ratings(replay.header, 1834.0, 1650.0)))
+            row = {name: values[:1] for name, values in model.estimate(state)._asdict().items()}
+            rows.append(row | {"features": features(state)[:1], "chunk": number})
         line = replay.timeline()
     plain = [
         {name: v if isinstance(v, int) else np.round(v, 12).reshape(-1).tolist() for name, v in row.items()}
@@ -133,7 +157,7 @@ def test_golden_viewer_has_the_same_coefficients(repository):
 
 
 def test_groups_of_the_schema_are_those_of_the_features():
-    assert tuple(dict.fromkeys(feature.group for feature in FEATURES)) == WIN_GROUPS
+    assert tuple(dict.fromkeys(feature.group for feature in FEATURES)) == (*WIN_GROUPS, winprob.PILOTS)
 
 
 def test_model_of_other_features_is_refused(tmp_path):
@@ -144,35 +168,57 @@ def test_model_of_other_features_is_refused(tmp_path):
         load_model(path)
 
 
-def sampled(count: int, weights: np.ndarray, seed: int, pilots: tuple[str, str] = ("a", "b")) -> list[Sampled]:
-    """Return matches whose results follow a model with the given coefficients."""
+STATE, OF_SKILL = ~winprob_fit.OF_PILOTS, [feature.name for feature in FEATURES].index("skill")
+
+
+def sampled(
+    count: int, weights: np.ndarray, seed: int, pilots: tuple[str, str] = ("a", "b"), lead: float = 0.0
+) -> list[Sampled]:
+    """Return matches whose results follow a model with the given coefficients and blue's lead."""
     rng = np.random.default_rng(seed)
     matches = []
     for number in range(count):
-        values = np.repeat(rng.normal(size=(1, len(FEATURES))), 3, axis=0)
-        result = float(rng.random() < winprob.sigmoid(values[:1] @ weights)[0])
+        values = np.repeat(rng.normal(size=(1, len(FEATURES))) * STATE, 3, axis=0)
+        result = float(rng.random() < winprob.sigmoid(values[:1] @ weights + lead)[0])
+        values[:, winprob_fit.OF_PILOTS] = [1.0, 0.0, 0.0]
         matches.append(Sampled(pilots, f"{seed} {number}", result, values))
     return matches
 
 
-def test_fit_finds_the_coefficients_behind_results():
+def test_fit_finds_the_coefficients_behind_results_and_the_pilots():
     weights = np.zeros(len(FEATURES))
     weights[:4] = 1.5, -1.0, 0.5, 0.8
-    rows = FitRows.of(sampled(1500, weights, 0))
-    found = winprob_fit.fit(rows.values, rows.result, rows.weight, penalty=1.0)
+    matches = [*sampled(700, weights, 0, lead=1.0), *sampled(700, weights, 1, ("b", "a"), lead=-1.0)]
+    rows = FitRows.of(winprob_fit.rated(matches, {"a": 1500 + winprob.RATING_POINTS, "b": 1500}))
+    found = winprob_fit.fit(rows, penalty=1.0)
+    weights[OF_SKILL] = 1.0
     assert np.abs(found - weights).max() < 0.35
-    model = winprob_fit.fit_model(rows, FitRows.of(sampled(500, weights, 1)))
-    assert np.corrcoef(model.weights, weights)[0, 1] > 0.97 and len(model.ensemble) == winprob_fit.ENSEMBLE
-    near, far = rows.values[:50], rows.values[:50] * 5
-    widths = [np.mean(np.subtract(*model.band(values)[::-1])) for values in (near * 0.1, near)]
-    assert widths[0] < widths[1] and np.isfinite(model.band(far)).all()
+    kept = winprob_fit.fit(rows, penalty=1e9, start=3 * weights)
+    assert kept == pytest.approx(3 * weights, abs=1e-3)
 
 
-def test_calibration_factor_shrinks_an_overconfident_model():
-    weights = np.full(len(FEATURES), 0.4)
-    held = FitRows.of(sampled(2000, weights, 2))
-    model = WinModel(3 * weights, np.stack([3 * weights]))
-    assert winprob_fit.calibration_factor(model, held) == pytest.approx(1 / 3, abs=0.06)
+def test_penalty_is_that_which_predicts_unseen_matches_best():
+    weights = np.zeros(len(FEATURES))
+    weights[0] = 2.0
+    few, many = (FitRows.of(sampled(count, weights, count)) for count in (20, 800))
+    found, penalty = winprob_fit.fit_penalty(few, many)
+    errors = {
+        p: winprob_fit.brier(winprob_fit.probability(winprob_fit.fit(few, p), many), many)
+        for p in winprob_fit.PENALTIES
+    }
+    assert errors[penalty] == min(errors.values()) and (found == winprob_fit.fit(few, penalty)).all()
+
+
+def test_ratings_of_pilots_follow_their_results():
+    scores = {("x", "heuristic:medium"): 30, ("heuristic:medium", "x"): 10, ("heuristic:medium", "y"): 30}
+    matches = [
+        Sampled(pilots, "", float(number < wins), np.zeros((3, len(FEATURES))))
+        for pilots, wins in scores.items()
+        for number in range(40)
+    ]
+    ratings = winprob_fit.fit_ratings([*matches, replace(matches[0], pilots=("z", "x"), rates=False)])
+    lead = winprob.RATING_POINTS * np.log(30.5 / 10.5)
+    assert ratings == pytest.approx({"heuristic:medium": 1500, "x": 1500 + lead, "y": 1500 - lead}, abs=1.0)
 
 
 def test_calibration_error_of_a_known_gap():
@@ -184,23 +230,22 @@ def test_calibration_error_of_a_known_gap():
 
 
 def test_held_out_pilots_and_maps_are_never_fitted(monkeypatch):
-    weights = np.ones(len(FEATURES))
-    matches = sampled(300, weights, 3) + sampled(200, weights, 4, ("c", "a"))
+    matches = sampled(300, np.ones(len(FEATURES)), 3) + sampled(200, np.ones(len(FEATURES)), 4, ("c", "a"))
     seen: list[int] = []
-    fit_model = winprob_fit.fit_model
+    fit = winprob_fit.fit
 
-    def counted(rows: FitRows, held: FitRows) -> WinModel:
+    def counted(rows: FitRows, *given: Any) -> np.ndarray:
         seen.append(len(rows.values))
-        return fit_model(rows, held)
+        return fit(rows, *given)
 
-    monkeypatch.setattr(winprob_fit, "fit_model", counted)
+    monkeypatch.setattr(winprob_fit, "fit", counted)
+    monkeypatch.setattr(winprob_fit, "PENALTIES", (10.0,))
     _, report = winprob_fit.fit_matches(matches, ["c"])
-    assert report["held_out_pilots"] == ["c"] and report["pilots"] == ["a", "b"]
+    assert report["held_out_pilots"] == ["c"] and set(report["ratings"]) == {"a", "b"}
     tests = report["tests"]
-    assert tests["pilots"]["matches"] == 200 and report["fitted"] * 3 == seen[0]
-    assert report["fitted"] + report["calibrated"] + tests["matches"]["matches"] == 300
-    assert tests["both"]["matches"] == 200 + tests["matches"]["matches"]
-    assert tests["both"]["brier"] < tests["both"]["baseline_brier"]
+    assert tests["pilots"]["matches"] == 200 and [report["fitted"] * 3] == seen
+    assert report["fitted"] + report["calibrated"] + tests["maps"]["matches"] == 300
+    assert tests["both"]["matches"] == 200 + tests["maps"]["matches"]
     assert len({winprob_fit.split_of(match) for match in matches if match.world == matches[0].world}) == 1
 
 

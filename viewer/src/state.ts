@@ -55,6 +55,16 @@ export interface MatchState extends MatchCursor {
   win: WinCurve; // win probability over the match, as far as recorded
   moments: readonly Moment[]; // turning points in order of time; empty if unknown
   ghosts?: readonly Ghost[]; // other continuations that are drawn over the match
+  asked?: readonly AskedPoint[]; // what continuations as recorded have given
+}
+
+/** Share of continuations from a tick on that blue won, with its 95 % interval. */
+export interface AskedPoint {
+  readonly tick: number;
+  readonly p: number;
+  readonly low: number;
+  readonly high: number;
+  readonly runs: number;
 }
 
 export interface Ghost {

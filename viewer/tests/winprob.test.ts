@@ -7,7 +7,7 @@ import { decodeChunk } from "../src/data/decode";
 import { nextMoment, spanOf, topMoment } from "../src/data/moments";
 import { rebuildIndex } from "../src/data/series";
 import { WinCurve, seriesOf } from "../src/data/win_curve";
-import { EVEN, FEATURES, causesOf, featuresOf, sigmoid, winPoint } from "../src/data/winprob";
+import { EVEN, FEATURES, causesOf, featuresOf, sigmoid, skillOf, winPoint } from "../src/data/winprob";
 import { chanceText, percentText } from "../src/text";
 import { basisText, startText } from "../src/hud/win_text";
 import { type Header, type Moment, type Outcome, WIN_GROUPS, type WinSeries } from "../src/protocol.gen";
@@ -22,13 +22,20 @@ interface Golden {
 const file = new URL("../../tests/golden/winprob.json", import.meta.url);
 const golden = JSON.parse(readFileSync(file, "utf8")) as Golden;
 const { header, chunks } = replayOf(golden.replay);
+
+/** Return the header with the ratings of blue and red. */
+function withRatings(...ratings: readonly (number | undefined)[]): Header {
+  return { ...header, teams: header.teams.map((team, t) => ({ ...team, rating: ratings[t] })) as Header["teams"] };
+}
+const rated = withRatings(1834, 1650); // as in test_golden_win_probability
+
 describe("win probability", () => {
   it("equals the values of the Python side", () => {
     expect(FEATURES.map(({ name }) => name)).toEqual(model.features);
     for (const frame of golden.frames) {
       const number = Number(frame.chunk);
-      const found = winPoint(header, chunks[number], 0);
-      featuresOf(header, chunks[number], 0).forEach((value, i) => expect(value).toBeCloseTo(frame.features[i], 9));
+      const found = winPoint(rated, chunks[number], 0);
+      featuresOf(rated, chunks[number], 0).forEach((value, i) => expect(value).toBeCloseTo(frame.features[i], 9));
       expect(found.p).toBeCloseTo(frame.p[0], 9);
       expect(found.low).toBeCloseTo(frame.low[0], 9);
       expect(found.high).toBeCloseTo(frame.high[0], 9);
@@ -37,12 +44,28 @@ describe("win probability", () => {
   });
 
   it("is exactly the remaining probability with the teams swapped", () => {
-    const swapped = { ...header, roster: header.roster.map((mech) => ({ ...mech, team: 1 - mech.team })) } as Header;
+    const other = withRatings(1650, 1834);
+    const swapped = { ...other, roster: header.roster.map((mech) => ({ ...mech, team: 1 - mech.team })) } as Header;
     for (const chunk of chunks) {
       const score = Float64Array.from(chunk.score, (_, i) => chunk.score[i ^ 1]);
-      expect(winPoint(swapped, { ...chunk, score }, 0).p).toBe(1 - winPoint(header, chunk, 0).p);
+      expect(winPoint(swapped, { ...chunk, score }, 0).p).toBe(1 - winPoint(rated, chunk, 0).p);
     }
     for (const z of [0, 1e-9, 0.3, 4, 900]) expect(sigmoid(-z)).toBe(1 - sigmoid(z));
+  });
+
+  it("takes pilots for equal where a rating is unknown, which widens the band", () => {
+    const [equal, unknown] = [winPoint(withRatings(1600, 1600), chunks[0], 0), winPoint(withRatings(1600), chunks[0], 0)];
+    expect(unknown.p).toBe(equal.p);
+    expect(unknown.high - unknown.low).toBeGreaterThan(equal.high - equal.low);
+    expect([skillOf(withRatings(1600)), skillOf(withRatings(1600, 1600))]).toEqual([null, 0]);
+    expect(winPoint(rated, chunks[0], 0).p).toBeGreaterThan(equal.p);
+  });
+
+  it("of a file attributes to the rating what the other groups leave", () => {
+    const point = winPoint(rated, chunks[0], 0);
+    const [read] = WinCurve.of(seriesOf([point])).points;
+    point.parts.forEach((part, g) => expect(read.parts[g]).toBeCloseTo(part, 9));
+    expect(causesOf(EVEN, read)).toContainEqual({ group: "rating", share: expect.any(Number) as number });
   });
 
   it("names causes largest first", () => {

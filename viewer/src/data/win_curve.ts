@@ -1,7 +1,7 @@
 // The win probability over a match, from the points of its index. Pure.
 
 import { WIN_GROUPS, type WinSeries } from "../protocol.gen";
-import type { WinPoint } from "./winprob";
+import { type WinPoint, logitOf } from "./winprob";
 
 export class WinCurve {
   /** `points` are in order of time. */
@@ -10,8 +10,9 @@ export class WinCurve {
   static of({ tick, blue, low, high, parts }: WinSeries): WinCurve {
     const points = tick.map((at, i): WinPoint => {
       const own = parts.map((part) => part[i]);
-      const logit = own.reduce((sum, part) => sum + part, 0);
-      return { tick: at, p: blue[i], low: low[i], high: high[i], logit, parts: own };
+      const logit = logitOf(blue[i]);
+      const pilots = logit - own.reduce((sum, part) => sum + part, 0);
+      return { tick: at, p: blue[i], low: low[i], high: high[i], logit, parts: [...own, pilots] };
     });
     return new WinCurve(points);
   }

@@ -2,11 +2,12 @@
 // echelon/replay/winprob.py with the same coefficients (winprob.json is a copy of the package's file). Swapping the
 // teams gives exactly 1 - p. Pure.
 
-import { type Header, MechFlag, WIN_GROUPS, type WinGroup } from "../protocol.gen";
+import { type Header, MechFlag, WIN_GROUPS } from "../protocol.gen";
 import model from "../winprob.json";
 import type { Chunk } from "./replay";
 
-const BAND = 1.645; // standard deviations of the ensemble on each side of the band: 90 %
+const RATING_POINTS = 400 / Math.log(10); // rating points per unit of the logarithm of the odds
+const MAX_SKILL = 4; // largest difference of ratings that counts [unit of the logarithm of the odds]
 const TRAVEL_LIMIT_S = 30; // longest time to the zone that counts [s]
 const TRAVEL_S = 10; // unit of the travel time [s]
 const LEGGED_SPEED = 0.4; // speed of a mech with a destroyed leg, as a share
@@ -16,6 +17,19 @@ const CLOSE_S = 6; // seconds of zone points before the limit over which its att
 const HP_FLOOR = 0.05; // added to the shares of hit points
 const LEAD_S = 2; // lead in zone points that is nearly as good as any other when the time is up [s]
 const UNKNOWN = { hp: 100, leg_hp: 50, max_speed: 5 }; // a mech of an unknown class
+
+const LEAST = 1 / 65535; // least probability that a file stores of a match that is not decided
+const PILOTS = "rating";
+/** Quantities that the probability rests on; the part of the rating is what those of WIN_GROUPS leave of the logit. */
+export const GROUPS = [...WIN_GROUPS, PILOTS] as const;
+type Group = (typeof GROUPS)[number];
+
+/** Return the lead of blue's rating [unit of the logarithm of the odds], null where one is unknown. */
+export function skillOf({ teams }: Header): number | null {
+  const [blue, red] = teams.map(({ rating }) => rating);
+  if (blue === undefined || red === undefined) return null;
+  return Math.max(-MAX_SKILL, Math.min(MAX_SKILL, (blue - red) / RATING_POINTS));
+}
 
 /** A value of blue and of red. */
 type Pair = [number, number];
@@ -34,6 +48,7 @@ interface Situation {
   score: Pair;
   limit: number; // zone points that win
   left: number; // [s]
+  skill: number; // lead of blue's rating, 0 unknown
 }
 
 export function situationOf(header: Header, chunk: Chunk, frame: number): Situation {
@@ -51,6 +66,7 @@ export function situationOf(header: Header, chunk: Chunk, frame: number): Situat
     score: [chunk.score[frame * 2], chunk.score[frame * 2 + 1]],
     limit: Math.max(1, header.score_to_win),
     left: Math.max(0, Math.max(1, header.duration_s) - chunk.tick[frame] / header.tick_hz),
+    skill: skillOf(header) ?? 0,
   };
   const [zoneX, zoneY, radius] = header.zone;
   const { x, y, hp, leg_hp: legs, flags } = chunk.mech;
@@ -99,14 +115,17 @@ const close = (s: Situation): Pair => pair((team) => Math.exp(-Math.max(0, s.lim
 
 const size = (s: Situation): number => Math.log2(Math.max(1, (s.present[0] + s.present[1]) / 2) / SIZE);
 
+const share = ({ alive, present }: Situation): number =>
+  (alive[0] + alive[1]) / Math.max(1, present[0] + present[1]);
+
 /** A value that changes its sign when the teams are swapped; `group` is the quantity as the page names it. */
 interface Feature {
   readonly name: string;
-  readonly group: WinGroup;
+  readonly group: Group;
   readonly value: (s: Situation) => number;
 }
 
-const feature = (name: string, group: WinGroup, value: (s: Situation) => number): Feature => ({ name, group, value });
+const feature = (name: string, group: Group, value: (s: Situation) => number): Feature => ({ name, group, value });
 
 /** The inputs of the model, in the order of its coefficients. */
 export const FEATURES: readonly Feature[] = [
@@ -126,14 +145,23 @@ export const FEATURES: readonly Feature[] = [
   feature("down", "knocked down", (s) => -difference(mean(s, s.down))),
   feature("legs", "leg damage", (s) => difference(mean(s, s.legs))),
   feature("painted", "painted", (s) => -difference(mean(s, s.painted))),
+  feature("skill", PILOTS, (s) => s.skill),
+  feature("skill_alive", PILOTS, (s) => s.skill * share(s)),
+  feature("skill_late", PILOTS, (s) => s.skill * late(s)),
 ];
 
-const GROUP_OF = FEATURES.map(({ group }) => WIN_GROUPS.indexOf(group));
+const GROUP_OF = FEATURES.map(({ group }) => GROUPS.indexOf(group));
 
 /** The logistic function; sigmoid(-z) is exactly 1 - sigmoid(z). */
 export function sigmoid(z: number): number {
   const upper = 1 / (1 + Math.exp(-Math.abs(z)));
   return z >= 0 ? upper : 1 - upper;
+}
+
+/** Return the logarithm of the odds of a probability, at most those of what a file can store. */
+export function logitOf(p: number): number {
+  const within = Math.max(LEAST, Math.min(1 - LEAST, p));
+  return Math.log(within / (1 - within));
 }
 
 /** Win probability of blue at one tick. */
@@ -143,11 +171,8 @@ export interface WinPoint {
   readonly low: number; // ends of the 90 % band
   readonly high: number;
   readonly logit: number;
-  readonly parts: readonly number[]; // part of each of WIN_GROUPS in the logit
+  readonly parts: readonly number[]; // part of each of GROUPS in the logit
 }
-
-const dot = (values: readonly number[], weights: readonly number[]): number =>
-  values.reduce((sum, value, i) => sum + value * weights[i], 0);
 
 export function featuresOf(header: Header, chunk: Chunk, frame: number): number[] {
   const situation = situationOf(header, chunk, frame);
@@ -155,12 +180,10 @@ export function featuresOf(header: Header, chunk: Chunk, frame: number): number[
 }
 
 export function winPoint(header: Header, chunk: Chunk, frame: number): WinPoint {
-  const values = featuresOf(header, chunk, frame);
-  const logit = dot(values, model.weights);
-  const squares = model.ensemble.map((weights) => (dot(values, weights) - logit) ** 2);
-  const spread = Math.sqrt(squares.reduce((sum, square) => sum + square, 0) / squares.length) * BAND;
-  const parts = WIN_GROUPS.map(() => 0);
-  values.forEach((value, i) => (parts[GROUP_OF[i]] += value * model.weights[i]));
+  const parts = GROUPS.map(() => 0);
+  featuresOf(header, chunk, frame).forEach((value, i) => (parts[GROUP_OF[i]] += value * model.weights[i]));
+  const logit = parts.reduce((sum, part) => sum + part, 0);
+  const spread = model.spread[skillOf(header) === null ? 1 : 0];
   return {
     tick: chunk.tick[frame],
     p: sigmoid(logit),
@@ -179,9 +202,9 @@ export interface Cause {
 
 /** Return what moved the win probability from one point to another, largest first, without what did little. */
 export function causesOf(from: WinPoint, to: WinPoint, least = 0.02): Cause[] {
-  return WIN_GROUPS.map((group, g) => ({ group, share: to.p - sigmoid(to.logit - (to.parts[g] - from.parts[g])) }))
+  return GROUPS.map((group, g) => ({ group, share: to.p - sigmoid(to.logit - (to.parts[g] - from.parts[g])) }))
     .filter(({ share }) => Math.abs(share) >= least)
     .sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
 }
 
-export const EVEN: WinPoint = { tick: 0, p: 0.5, low: 0.5, high: 0.5, logit: 0, parts: WIN_GROUPS.map(() => 0) };
+export const EVEN: WinPoint = { tick: 0, p: 0.5, low: 0.5, high: 0.5, logit: 0, parts: GROUPS.map(() => 0) };

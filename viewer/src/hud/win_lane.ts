@@ -3,7 +3,7 @@
 
 import * as control from "../control";
 import { captionAt, fullCaption } from "../caption";
-import { EVEN, type WinPoint } from "../data/winprob";
+import { EVEN, type WinPoint, skillOf } from "../data/winprob";
 import { TEAMS } from "../palette";
 import type { Moment } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
@@ -11,7 +11,7 @@ import { clockText } from "../timeline";
 import { describe, el, setText } from "./dom";
 import { isOver, winnerText } from "../score_text";
 import { causeText, percentText } from "../text";
-import { basisText, isEven, startText } from "./win_text";
+import { askedText, basisText, isEven, startText } from "./win_text";
 
 const RECENT_S = 4; // time whose change is named [s]
 const NEAR_PIXELS = 7; // a mark this close to the pointer is named [CSS px]
@@ -30,13 +30,15 @@ export function placeTip(tip: HTMLElement, frame: HTMLElement, clientX: number):
 export class WinLane {
   private readonly canvas = el("canvas", { class: "win-curve", aria: { hidden: "true" } });
   private readonly marks = el("div", { class: "win-marks", aria: { hidden: "true" } });
+  private readonly asked = el("div", { class: "win-marks", aria: { hidden: "true" } });
   private readonly head = el("div", { class: "win-head", aria: { hidden: "true" } });
+  private readonly name = el("span", { class: "win-name tiny", aria: { hidden: "true" } });
   private readonly now = el("output", { class: "win-now tiny" });
   private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
   private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
-  private readonly track = el("div", { class: "win-track" }, [this.canvas, this.marks, this.head]);
+  private readonly track = el("div", { class: "win-track" }, [this.canvas, this.asked, this.marks, this.head]);
   readonly root = el("div", { class: "win-lane lanes" }, [
-    el("span", { class: "win-name tiny", text: "win probability", aria: { hidden: "true" } }),
+    this.name,
     this.track,
     this.now,
     this.caption,
@@ -44,6 +46,7 @@ export class WinLane {
   ]);
   private drawn: unknown[] = [];
   private marked: readonly Moment[] | null = null;
+  private answers: MatchState["asked"];
 
   constructor(private readonly state: ViewerState) {
     const seek = (event: PointerEvent) => control.seek(state, this.tickAt(event));
@@ -73,13 +76,15 @@ export class WinLane {
     const near = match.moments
       .filter((moment) => Math.abs(moment.tick - tick) <= reach)
       .sort((a, b) => a.rank - b.rank)[0];
-    this.tip.replaceChildren(...this.lines(match, tick, near).map((text) => el("div", { text })));
+    this.tip.replaceChildren(...this.lines(match, tick, near, reach).map((text) => el("div", { text })));
     placeTip(this.tip, this.root, event.clientX);
   }
 
-  private lines(match: MatchState, tick: number, near: Moment | undefined): string[] {
+  private lines(match: MatchState, tick: number, near: Moment | undefined, reach: number): string[] {
     const hz = match.header.tick_hz;
     const point = match.win.at(tick);
+    const answer = match.asked?.find((asked) => Math.abs(asked.tick - tick) <= reach);
+    if (answer) return [`${clockText(answer.tick / hz)} ${askedText(answer)}`];
     if (near) return near.rank === 1 ? ["Decisive moment", fullCaption(match, near)] : [fullCaption(match, near)];
     if (!point) return [clockText(tick / hz)];
     const band = `90 % band ${percentText(point.low)} to ${percentText(point.high)}`;
@@ -96,6 +101,8 @@ export class WinLane {
     const { tick } = this.state;
     this.draw(match, last);
     if (this.marked !== match.moments) this.drawMarks(match, last);
+    if (this.answers !== match.asked) this.drawAsked(match, last);
+    setText(this.name, `win probability${skillOf(match.header) === null ? ", equal pilots" : ""}`);
     const share = `${((tick / last) * 100).toFixed(3)}%`;
     if (this.head.style.left !== share) this.head.style.left = share;
     const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived
@@ -121,6 +128,21 @@ export class WinLane {
     );
   }
 
+  /** Draw the intervals that continuations have given. */
+  private drawAsked(match: MatchState, last: number): void {
+    this.answers = match.asked;
+    this.asked.replaceChildren(
+      ...(match.asked ?? []).map(({ tick, p, low, high }) => {
+        const bar = el("i", { class: "win-asked" }, [el("b")]);
+        bar.style.left = `${((tick / last) * 100).toFixed(3)}%`;
+        bar.style.top = `${(1 - high) * 100}%`;
+        bar.style.height = `${(high - low) * 100}%`;
+        bar.style.setProperty("--at", `${high > low ? ((high - p) / (high - low)) * 100 : 50}%`);
+        return bar;
+      }),
+    );
+  }
+
   private draw(match: MatchState, last: number): void {
     const scale = window.devicePixelRatio || 1;
     const [width, height] = [this.track.clientWidth, this.track.clientHeight];
@@ -128,6 +150,7 @@ export class WinLane {
     if (width === 0 || key.every((value, i) => value === this.drawn[i])) return;
     this.drawn = key;
     this.marked = null;
+    this.answers = [];
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);
     const pen = this.canvas.getContext("2d");

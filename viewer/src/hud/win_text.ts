@@ -1,6 +1,7 @@
 // The win probability in words: the favoured team, what the estimate rests on, and what changed it. Pure.
 
 import { EVEN, type WinPoint, causesOf } from "../data/winprob";
+import type { AskedPoint } from "../state";
 import { MOST_CAUSES, SIDES, causeText, groupText, percentText } from "../text";
 
 const START_S = 2; // time from the start at which the estimate is that of the starting position [s]
@@ -8,6 +9,11 @@ const EVEN_SHARE = 0.05; // difference from 50 % up to which no team is the favo
 
 export function isEven({ p }: WinPoint): boolean {
   return Math.round(p * 100) === 50;
+}
+
+/** Return what continuations from a moment gave, e.g. "what if: blue 58 % (46 % to 70 %), 64 continuations". */
+export function askedText({ p, low, high, runs }: AskedPoint): string {
+  return `what if: blue ${percentText(p)} (${percentText(low)} to ${percentText(high)}), ${runs} continuations`;
 }
 
 /** Return what a probability rests on, compared with an even match. */

@@ -36,6 +36,13 @@ export function takeToken(): { token: string; fresh: boolean } {
   return { token: found[1], fresh: true };
 }
 
+/** Create a button with an icon and, where there is room, its word. */
+function worded(word: string, label: string, path: string, act: () => void): HTMLButtonElement {
+  const made = button(label, icon(path), act, "button worded");
+  made.append(el("span", { class: "word", text: word }));
+  return made;
+}
+
 export class Play {
   readonly root: HTMLElement;
   readonly session: PlaySession;
@@ -92,8 +99,8 @@ export class Play {
     ]);
     this.dialogs = new Dialogs(this.root);
     this.tools = [
-      button("Take over here (Enter)", icon(PLAY_ICON), () => this.openTakeOver()),
-      button("What if? Continuations from here (;)", icon(WHAT_IF_ICON), () => this.openWhatIf()),
+      worded("Take over", "Take over here (Enter)", PLAY_ICON, () => this.openTakeOver()),
+      worded("What if?", "What if? Continuations from here (;)", WHAT_IF_ICON, () => this.openWhatIf()),
     ];
   }
 
@@ -107,9 +114,7 @@ export class Play {
   }
 
   openWhatIf(): void {
-    if (this.state.flying) return;
-    if (this.whatIf.root.hidden) this.whatIf.open();
-    else this.whatIf.close();
+    if (!this.state.flying) this.whatIf.toggle();
   }
 
   /** Close the open dialogs; returns whether there was one. */

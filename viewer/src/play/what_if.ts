@@ -71,6 +71,7 @@ export class WhatIfPanel {
   private readonly ghosts = checkbox();
   private of: MatchState | null = null;
   private filled = false;
+  private asks = -1; // tick from which to ask as soon as the session answers, -1 none
   private problem = "";
   private shown: PlayWhatIfResult | null = null;
   private listed: { id: string; label: string }[] = [];
@@ -80,7 +81,7 @@ export class WhatIfPanel {
     private readonly play: PlaySession,
     private readonly actions: WhatIfActions,
   ) {
-    this.act = textButton("Ask", () => this.ask(), "button wide framed primary");
+    this.act = textButton("Ask", () => this.ask(Math.floor(state.tick)), "button wide framed primary");
     this.stop = textButton("Cancel", () => play.cancel(), "button wide framed");
     this.ghosts.checked = true;
     this.ghosts.addEventListener("change", () => this.layGhosts());
@@ -99,10 +100,18 @@ export class WhatIfPanel {
     ]);
   }
 
-  open(): void {
+  /** Open the panel and ask from the cursor on; close it where that has been asked. */
+  toggle(): void {
+    const tick = Math.floor(this.state.tick);
+    if (!this.root.hidden && this.state.match === this.of && this.play.whatIf?.request.tick === tick) this.close();
+    else this.open(tick);
+  }
+
+  private open(tick: number): void {
     const { match } = this.state;
     if (!match) return;
     this.play.reconnect();
+    this.asks = tick;
     if (this.of !== match) {
       this.of = match;
       this.filled = false;
@@ -122,7 +131,7 @@ export class WhatIfPanel {
     const { state, play, of } = this;
     if (state.match !== of || !of) return this.close();
     if (play.welcome && !this.filled) this.fill(of);
-    const { whatIf } = play;
+    const whatIf = play.whatIf?.request.source.file === of.file ? play.whatIf : null;
     const no = refusal(of, play.welcome?.sim_version ?? null) || sessionProblem(play);
     const runs = whatIf !== null && whatIf.result === null && whatIf.problem === "";
     setText(this.act, `Ask from ${clockText(state.tick / of.header.tick_hz)}`);
@@ -132,6 +141,7 @@ export class WhatIfPanel {
     const problem = no || this.problem || (whatIf?.problem ?? "");
     setText(this.note, problem || (runs ? (whatIf?.text ?? "") : ""));
     this.note.classList.toggle("problem-line", problem !== "");
+    if (this.asks >= 0 && no === "" && this.filled) this.ask(this.asks);
     if (whatIf?.result && whatIf.result !== this.shown) void this.show(whatIf.result, of);
   }
 
@@ -146,16 +156,17 @@ export class WhatIfPanel {
     );
   }
 
-  private ask(): void {
-    const { of, play, state } = this;
+  private ask(tick: number): void {
+    const { of, play } = this;
     if (!of) return;
     this.problem = "";
+    this.asks = -1;
     this.result.replaceChildren();
     this.actions.showGhosts(of, [], 0);
     try {
       play.ask({
         source: { run: of.run, file: of.file },
-        tick: Math.floor(state.tick),
+        tick,
         runs: Number(this.runs.value),
         pilots: this.form.pilots(),
         changes: this.form.overrides(),
@@ -170,7 +181,13 @@ export class WhatIfPanel {
   /** Show a result; its recordings become links as soon as they are listed. */
   private async show(result: PlayWhatIfResult, match: MatchState): Promise<void> {
     this.shown = result;
-    const without = this.play.whatIf?.request.without ?? "";
+    const { without = "", pilots = {}, changes = {} } = this.play.whatIf?.request ?? {};
+    if (without === "" && Object.keys({ ...pilots, ...changes }).length === 0)
+      match.asked = [
+        ...(match.asked ?? []).filter(({ tick }) => tick !== result.tick),
+        { tick: result.tick, p: result.blue.score, ...result.blue, runs: result.runs },
+      ];
+    const estimate = match.win.at(result.tick);
     const side = (name: "blue" | "red") => {
       const { score, low, high } = result[name];
       const fill = el("i", { class: "whatif-fill" });
@@ -191,6 +208,7 @@ export class WhatIfPanel {
       el("h3", { text: `Who wins from ${at} on: ${result.runs} continuations, 95 % intervals` }),
       side("blue"),
       side("red"),
+      ...(estimate ? [el("p", { class: "play-hint small", text: `The win lane here: blue ${percentText(estimate.p)}` })] : []),
       ...(effect === "" ? [] : [el("p", { class: "whatif-effect", text: effect })]),
       el(
         "dl",
