@@ -2,7 +2,7 @@
 // its interval, how they ended, and typical ones to watch and to lay over the match as ghosts.
 
 import { checkbox, dialog, el, field, option, setShare, setText, textButton } from "../hud/dom";
-import { SIDES, endingText, errorText, mechName } from "../text";
+import { SIDES, endingText, errorText, mechName, percentText } from "../text";
 import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
