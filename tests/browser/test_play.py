@@ -131,12 +131,22 @@ def test_recorded_match_is_continued_and_taken_over(page, tmp_path):
         page.evaluate("(match) => { location.hash = `#match=${match}&t=10`; }", match)
         page.wait_for_function(LOADED)
         page.keyboard.press(";")
-        page.select_option("[aria-label=Continuations]", "32")
-        page.get_by_role("button", name="Ask from 0:10").click()
         page.wait_for_function("() => echelon.play.whatIf?.result || echelon.play.whatIf?.problem")
         assert page.evaluate("() => echelon.play.whatIf.problem") == ""
         page.wait_for_function("() => echelon.state.match.ghosts?.length === 3")
         assert page.locator(".whatif-typical a").count() == 3
+        lane = page.evaluate("""() => {
+            const [{ tick, low, high, p }] = echelon.state.match.asked;
+            const box = (of) => document.querySelector(of).getBoundingClientRect();
+            const [track, bar] = [box(".win-track"), box(".win-asked")];
+            const share = (y) => 1 - (y - track.top) / track.height;
+            const estimate = echelon.state.match.win.at(tick).p;
+            return { tick, low, high, p, estimate, from: share(bar.bottom), to: share(bar.top) };
+        }""")
+        assert lane["tick"] == 200 and lane["low"] <= lane["p"] <= lane["high"]
+        assert abs(lane["from"] - lane["low"]) < 0.03 and abs(lane["to"] - lane["high"]) < 0.03
+        percent = f"blue {min(99, max(1, round(100 * lane['estimate'])))} %"
+        assert percent in page.inner_text(".whatif-result") and percent.title() in page.inner_text(".win-now").title()
         page.keyboard.press("Escape")
         page.keyboard.press("Enter")
         page.select_option("[aria-label='Mech to fly']", "R2")
