@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,7 +61,7 @@ def write_synthetic_match(path: Path, chunks: int = CHUNKS) -> None:
     header = {
         "schema": [SCHEMA_MAJOR, SCHEMA_MINOR], "created": 0.0, "echelon": "bench", "sim_version": 0, "tick_hz": HZ,
         "frame_ticks": FRAME_TICKS, "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS,
-        "teams": [asdict(TeamInfo(name=name)) for name in ("Blue", "Red")], "seed": 0, "map_seed": 0, "env": 0,
+        "teams": [TeamInfo(name=name).to_header() for name in ("Blue", "Red")], "seed": 0, "map_seed": 0, "env": 0,
         "run": RUN, "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0,
         "zone": [100.0, 100.0, 10.0], "roster": roster, "cloud": {"radius": 4.0, "life_s": 10.0}, "sensing": SENSING,
         "without": [], "changes": {}, **header_tables(), "config": {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from echelon.replay.policy_columns import PolicyColumns
@@ -41,6 +41,9 @@ class TeamInfo:
     level: str = ""
     rating: float | None = None
     """Rating of the pilots on the scale of ``echelon.replay.winprob`` [points]; None unknown."""
+
+    def to_header(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def build_header(
@@ -99,7 +102,7 @@ def _team(team: TeamInfo, batch: Batch, env: int) -> dict[str, Any]:
     """
     whole = "weapon_prob" not in batch.fields or float(_row(batch, "weapon_prob", env)) == 1.0
     rating = team.rating if team.rating is not None or not whole else known_rating(team.level, team.checkpoint)
-    return {key: value for key, value in {**asdict(team), "rating": rating}.items() if value is not None}
+    return replace(team, rating=rating).to_header()
 
 
 def header_tables(tables: GameTables | None = None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def header(**changes: Any) -> dict[str, Any]:
     return {
         "schema": [3, 0], "created": 0.0, "echelon": "0", "sim_version": SIM_VERSION, "tick_hz": HZ,
         "frame_ticks": FRAME_TICKS, "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS,
-        "teams": [asdict(TeamInfo(name=name)) for name in ("blue", "red")], "seed": 1, "map_seed": 1, "env": 0,
+        "teams": [TeamInfo(name=name).to_header() for name in ("blue", "red")], "seed": 1, "map_seed": 1, "env": 0,
         "run": "", "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0, "zone": [6.0, 5.0, 2.0],
         "roster": roster, "cloud": {"radius": 3.0, "life_s": 8.0}, "sensing": SENSING, "without": [], "changes": {},
         **header_tables(), "config": {}, **changes,
