@@ -238,7 +238,7 @@ def test_league_match_has_its_swing_where_the_curve_falls(repository):
     curve = dict(zip(found["win"]["tick"], found["win"]["blue"], strict=True))
     (row,) = (row for row in found["moments"] if row["kind"] == "swing" and row["second"] > 20)
     assert curve[31 * hz] > 0.9 and curve[32 * hz] < 0.5
-    assert 31.0 <= row["second"] < 32.0 <= row["to"] and row["before"] > 0.9 and row["after"] < 0.4
+    assert 31.0 <= row["second"] < 32.0 <= row["to"] and row["before"] > 0.9 and row["after"] < 0.5
 
 
 def test_moment_of_several_kills_is_shown_to_the_last():
