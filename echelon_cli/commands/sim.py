@@ -251,10 +251,7 @@ def _contest(
         contest = Contest(
             env=env,
             pilots=pilots,
-            policies={
-                name: loaded_pilot(name, paths[name], policy)
-                for name, policy in loaded.items()
-            },
+            policies={name: loaded_pilot(name, paths[name], policy) for name, policy in loaded.items()},
             matches=matches,
             first_seed=seed,
             swap=swapped,
