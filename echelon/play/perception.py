@@ -72,7 +72,7 @@ class Perception:
         self._memory = display.memory_decisions(engine.cfg)
         self._journal = batch["journal"].numpy()[0] if "journal" in batch.backend.arrays else None
         self._read, self._sent_tick = 0, -1
-        self._triggers = Triggers(engine, mech, self._view)
+        self._triggers = Triggers(engine, mech)
         x, y, z = (int(edge) for edge in self._view["size"])
         self._material = self._view["material"][:z, :y, :x]
         self.known_material = self._material.copy()
@@ -242,8 +242,7 @@ class Perception:
     def _holds(self, contacts: Rows) -> list[int]:
         hostile = contacts[contacts[:, COLUMN["team"]] != self._team[self.mech]]
         places = hostile[:, COLUMN["x"] : COLUMN["z"] + 1]
-        quality = float(self._view["quality"][self.mech])
-        return self._triggers.holds(hostile[:, COLUMN["mech"]].astype(np.int64), places, quality)
+        return self._triggers.holds(hostile[:, COLUMN["mech"]].astype(np.int64), places)
 
     def _known_mech(self, mech: int) -> int:
         known = self.contacts.rows[self.contacts.in_sight, 0]

@@ -25,7 +25,7 @@ from echelon.files import error_text
 from echelon.play import what_if
 from echelon.play.catalogue import Catalogue
 from echelon.play.clients import Client, ClientPace, Refused, Seat
-from echelon.play.config import PlayConfig
+from echelon.play.config import FIRST_LEVEL, PlayConfig
 from echelon.play.loading import figures_of, first_match, moment_of, opponent_of
 from echelon.play.match import PlayedMatch, seat_header
 from echelon.play_channel import ChannelError, listening_socket, read_packet
@@ -439,7 +439,10 @@ class PlaySession:
             return
         self._close_match()
         self._is_tutorial = message.opponent == STILL or (self._is_tutorial and not message.opponent)
-        self._opponent = message.opponent or ("" if message.source.file or message.pilots else self._opponent)
+        if message.opponent:
+            self._opponent = self.config.opponent or FIRST_LEVEL if self._is_tutorial else message.opponent
+        elif message.source.file or message.pilots:
+            self._opponent = ""
         self._open(match)
         if client in self._clients:
             self._give(client, self._seats[match.seats[0]])

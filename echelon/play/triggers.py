@@ -1,84 +1,107 @@
+# type: ignore
 """Why a weapon does not fire when its trigger is held, as far as the pilot of its mech knows.
 
-The conditions are the functions that the kernel ``choose_targets`` calls (``echelon.sim.kernels.fire``), called here on
-the contacts of one pilot: a hostile that it does not know of gives no reason away.
+The conditions are the functions that the kernel ``choose_targets`` calls (``echelon.sim.kernels.fire``), here on the
+hostiles that one pilot knows of, where it knows them: others give no reason away.
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import warp as wp
-from numpy.typing import NDArray
 
 from echelon.env.engine import Engine
 from echelon.play_protocol import HOLDS
+from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin
-from echelon.sim.kernels import fire, sensing, upkeep
-from echelon.sim.tables import NUM_WEAPONS, pack_rules
+from echelon.sim.kernels.fire import HITSCAN, HOMING, in_arc, is_painted_for, locks
+from echelon.sim.kernels.sensing import CLEAR
+from echelon.sim.kernels.upkeep import overheated
+from echelon.sim.state import Episode, Mechs, Senses
+from echelon.sim.structs import Field, array_struct, fields_of
+from echelon.sim.tables import Rules
 
-AIMED = (fire.HITSCAN, fire.HOMING)
-"""Guidance of weapons that fire only at a target; others fire ahead without one."""
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+NO_TARGET, OUT_OF_ARC, OUT_OF_RANGE, NO_PAINT, NO_SIGHT, RELOADING, DISABLED, OVERHEATED, FALLEN, DESTROYED = range(
+    1, len(HOLDS)
+)
+KNOWN, OWN = 1, 2
+PROGRAM = "explain_triggers"
+
+
+@array_struct
+class Pilot:
+    """What one pilot knows of other mechs, and the answer for its own."""
+
+    known = Field(wp.int32, "EM", "1 for a hostile that the pilot knows of, 2 for its own mech")
+    known_at = Field(wp.vec3, "EM", "position where the pilot knows it")
+    hold = Field(wp.int32, "EMW", "why a weapon would not fire, an index of HOLDS")
+
+
+@wp.func
+def hold_at(rules: Rules, mechs: Mechs, senses: Senses, pilot: Pilot, e: int, m: int, j: int, w: int) -> int:
+    """Return why weapon w does not lock on mech j, 0 if it does."""
+    delta = pilot.known_at[e, j] - mechs.pos[e, m]
+    d = wp.length(delta)
+    if not in_arc(delta, cos_sin(mechs.yaw[e, m]), rules.weapons[w].arc_cos):
+        return OUT_OF_ARC
+    if d > rules.weapons[w].range_vox:
+        return OUT_OF_RANGE
+    if locks(rules, w, d, senses.sight[e, m, j] == CLEAR, is_painted_for(mechs, e, m, j), senses.quality[e, m]):
+        return 0
+    if d > rules.weapons[w].sight_range_vox:
+        return NO_PAINT
+    return NO_SIGHT
+
+
+@wp.kernel
+def explain_triggers(rules: Rules, mechs: Mechs, episode: Episode, senses: Senses, pilot: Pilot, pilot_out: Pilot):
+    """Find why each weapon would not fire; of several targets the reason of the one that comes nearest to a lock."""
+    e, m, w = wp.tid()
+    c = mechs.chassis[e, m]
+    if pilot.known[e, m] != OWN:
+        return
+    hold = int(0)
+    if rules.trigger_of[c, w] < 0:
+        hold = 0
+    elif mechs.alive[e, m] == 0:
+        hold = DESTROYED
+    elif mechs.fallen[e, m] > 0:
+        hold = FALLEN
+    elif overheated(rules, c, mechs.heat[e, m], mechs.shutdown[e, m]):
+        hold = OVERHEATED
+    elif (rules.weapons[w].needs & episode.withheld[e]) != 0:
+        hold = DISABLED
+    elif mechs.cooldown[e, m, rules.weapons[w].cooldown] > 0:
+        hold = RELOADING
+    elif rules.weapons[w].guidance == HITSCAN or rules.weapons[w].guidance == HOMING:
+        hold = NO_TARGET
+        for j in range(mechs.alive.shape[1]):
+            if pilot.known[e, j] == KNOWN and hold != 0:
+                at = hold_at(rules, mechs, senses, pilot, e, m, j, w)
+                if at == 0:
+                    hold = 0
+                else:
+                    hold = wp.max(hold, at)
+    pilot_out.hold[e, m, w] = hold
 
 
 class Triggers:
     """The weapons of one mech in the only environment of an engine on the CPU."""
 
-    def __init__(self, engine: Engine, mech: int, view: Mapping[str, NDArray[Any]]) -> None:
-        self._view, self._mech, self._batch = view, mech, engine.batch
-        rules = pack_rules(engine.cfg, engine.batch.tables(0), "cpu")
-        rows = {name: getattr(rules, name).numpy().view(np.recarray) for name in ("weapons", "chassis")}
-        limits = {name: getattr(rules, name) for name in ("paint_quality", "shutdown_restart")}
-        self._rules = SimpleNamespace(**rows, **limits)
-        self._mechs = SimpleNamespace(**{name: view[name][None] for name in ("painted", "painter", "team", "pack")})
-        chassis = int(view["chassis"][mech])
-        self._carried = [w for w in range(NUM_WEAPONS) if rules.trigger_of.numpy()[chassis, w] >= 0]
+    def __init__(self, engine: Engine, mech: int) -> None:
+        self._engine, self._mech = engine, mech
+        engine.batch.add_fields(fields_of(Pilot))
+        engine.programs[PROGRAM] = lambda: in_phase(PROGRAM, [Launch(explain_triggers, "EMW")])
+        engine.prepare(PROGRAM)
+        self._known, self._known_at, self._hold = (engine.batch.row(name, 0) for name in fields_of(Pilot))
 
-    def holds(self, hostile: NDArray[np.int64], places: NDArray[np.float32], quality: float) -> list[int]:
+    def holds(self, hostile: np.ndarray, places: np.ndarray) -> list[int]:
         """Return the index in ``HOLDS`` of each weapon, in the order of ``Weapon``; 0 for those that would fire.
 
         ``hostile`` are the hostiles that the pilot knows of, ``places`` their positions as it knows them.
         """
-        reasons = [""] * NUM_WEAPONS
-        for w in self._carried:
-            reasons[w] = self._state() or self._weapon(w) or self._targets(w, hostile, places, quality)
-        return [HOLDS.index(reason) for reason in reasons]
-
-    def _state(self) -> str:
-        view, m = self._view, self._mech
-        if not view["alive"][m]:
-            return "destroyed"
-        if view["fallen"][m] > 0:
-            return "knocked down"
-        hot = upkeep.overheated.func(self._rules, view["chassis"][m], view["heat"][m], view["shutdown"][m])
-        return "overheated" if hot else ""
-
-    def _weapon(self, w: int) -> str:
-        row = self._rules.weapons[w]
-        if row.needs & int(self._batch.numpy("withheld")[0]):
-            return "disabled"
-        return "reloading" if self._view["cooldown"][self._mech, row.cooldown] > 0 else ""
-
-    def _targets(self, w: int, hostile: NDArray[np.int64], places: NDArray[np.float32], quality: float) -> str:
-        """Return the reason of the target that the weapon comes nearest to lock on, "" if it locks on one."""
-        row, view, m = self._rules.weapons[w], self._view, self._mech
-        if row.guidance not in AIMED:
-            return ""
-        cs, found = cos_sin(float(view["yaw"][m])), "no target"
-        for j, place in zip(hostile.tolist(), places, strict=True):
-            delta = wp.vec3(*(place - view["pos"][m]).tolist())
-            paint = fire.is_painted_for.func(self._mechs, 0, m, j)
-            sees = view["sight"][m, j] == sensing.CLEAR
-            if not fire.in_arc.func(delta, cs, row.arc_cos):
-                reason = "out of arc"
-            elif (away := wp.length(delta)) > row.range_vox:
-                reason = "out of range"
-            elif not fire.locks.func(self._rules, w, away, sees, paint, quality):
-                reason = "no paint" if away > row.sight_range_vox else "no sight"
-            else:
-                return ""
-            found = max(found, reason, key=HOLDS.index)
-        return found
+        self._known[:] = 0
+        self._known[self._mech], self._known[hostile] = OWN, KNOWN
+        self._known_at[hostile] = places
+        self._engine.run(PROGRAM)
+        return self._hold[self._mech].tolist()

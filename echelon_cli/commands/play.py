@@ -54,7 +54,7 @@ def play(
     seats: Annotated[
         int, option("--seats", "Number of human pilots; the second one flies for the other team.", min=1)
     ] = 1,
-    tutorial: Annotated[bool, option("--tutorial", "One minute of practice, no mech but yours moves.")] = False,
+    tutorial: Annotated[bool, option("--tutorial", "Practice that waits for you, then the match.")] = False,
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     allow_host: AllowHostOption = None,

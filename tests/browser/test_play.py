@@ -120,6 +120,29 @@ def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_p
 
 
 @pytest.mark.long
+def test_list_starts_a_tutorial_that_waits_then_a_match_and_help_pauses_it(page, tmp_path):
+    with served_session(make_home(tmp_path), {"idle": True, "size": 40, "packs": 1}) as address:
+        page.set_viewport_size(DESK)
+        page.goto(address)
+        page.get_by_role("button", name="Tutorial").click()
+        page.wait_for_function(FLYING)
+        assert page.evaluate("() => echelon.play.tutorial && echelon.play.opponent") == "trivial"
+        page.keyboard.press("?")
+        page.wait_for_function(PACED, arg=True)
+        page.keyboard.press("Escape")
+        page.wait_for_function(PACED, arg=False)
+        page.mouse.down(button="right")  # the secondary trigger
+        page.wait_for_function("() => /: /.test(document.querySelector('.cockpit-holds').textContent)")
+        page.mouse.up(button="right")
+        for step in range(1, 8):
+            page.get_by_text(f"{step} / 7").wait_for()
+            page.keyboard.press("Enter")
+        page.get_by_role("button", name="Fight").click()
+        page.wait_for_function("() => !echelon.play.tutorial && echelon.play.live.match.chunk")
+        assert page.evaluate("() => echelon.play.opponent") == "trivial"
+
+
+@pytest.mark.long
 def test_recorded_match_is_continued_and_taken_over(page, tmp_path):
     source = record_matches(tmp_path / "made", small_game(seconds=16.0), random_mech=False)[0].path
     home, match = make_home(tmp_path / "home"), match_id(RUN, source.name)

@@ -238,7 +238,8 @@ async def test_tutorial_has_a_match_in_which_no_other_mech_moves(tmp_path):
         begin = await client.wait_for("begin")
         assert (begin["tick"], begin["opponent"], begin["tutorial"]) == (0, "easy", False)
         client.send(play.Start(opponent="still"))
-        assert (await client.wait_for("begin"))["tutorial"]
+        begin = await client.wait_for("begin")
+        assert begin["tutorial"] and begin["opponent"] == "easy"
     path = session.paths.replays / "played-001.ecr"
     with Replay(path) as replay:
         columns = replay.chunk(len(replay.chunks) - 1).frames

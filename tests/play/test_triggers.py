@@ -7,6 +7,7 @@ import numpy as np
 from echelon.play.match import NewMatch, begin_match
 from echelon.play.triggers import Triggers
 from echelon.play_protocol import HOLDS
+from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.kernels import fire, sensing
 from echelon.sim.step import MECH
@@ -23,8 +24,8 @@ def test_weapon_without_a_reason_is_one_that_the_kernel_fires(tmp_path):
     engine.programs["choose"] = lambda: in_phase("choose", programs)
     view = {name: engine.batch.row(name, 0) for name in engine.batch.fields}
     mechs, draws = engine.num_mechs, np.random.default_rng(3)
-    triggers = [Triggers(engine, m, view) for m in range(mechs)]
-    carried = [each._carried for each in triggers]
+    triggers = [Triggers(engine, m) for m in range(mechs)]
+    carried = [[int(w) for w in CHASSIS[c].carries] for c in view["chassis"]]
     start, seen = view["pos"].copy(), set()
     for state in range(STATES):
         view["pos"][:] = start
@@ -43,7 +44,7 @@ def test_weapon_without_a_reason_is_one_that_the_kernel_fires(tmp_path):
         engine.run("choose")
         for m in range(mechs):
             hostile = np.flatnonzero((view["team"] != view["team"][m]) & (view["alive"] == 1))
-            holds = triggers[m].holds(hostile, view["pos"][hostile], float(view["quality"][m]))
+            holds = triggers[m].holds(hostile, view["pos"][hostile])
             for w in carried[m]:
                 fires = view["aim"][m, w] != fire.HOLD_FIRE
                 assert (holds[w] == 0) == fires, (state, m, w, HOLDS[holds[w]])

@@ -16,7 +16,7 @@ import {
   warnings,
   weapons,
 } from "../src/play/gauges";
-import { climb, climbed, nextOpponent } from "../src/play/ladder";
+import { climb, climbed, matesAgainst, nextOpponent } from "../src/play/ladder";
 import { type LiveMatch, floats, rowsOf } from "../src/play/live_match";
 import { parseChanges } from "../src/play/pilots_form";
 import { parseMessage } from "../src/play/socket";
@@ -268,6 +268,7 @@ describe("the way up", () => {
     expect([climbed(), nextOpponent("trivial", false), nextOpponent("trivial", true)]).toEqual([0, null, "easy"]);
     for (const opponent of ["easy", "trivial", "my-run"]) climb(opponent);
     expect([climbed(), nextOpponent("champion", true), nextOpponent("my-run", true)]).toEqual([2, null, null]);
+    expect([matesAgainst("expert"), matesAgainst("my-run")]).toEqual(["hard", ""]);
   });
 
   test("waits at every step of the tutorial for what it asks for", () => {

@@ -3,6 +3,20 @@
 import { recall, remember } from "../storage";
 
 export const LADDER = ["trivial", "easy", "medium", "hard", "expert", "champion"] as const;
+/** Team mates that make each opponent harder to beat than the one before (docs/play.md has the measured rates). */
+const MATES: Record<(typeof LADDER)[number], string> = {
+  trivial: "easy",
+  easy: "easy",
+  medium: "medium",
+  hard: "medium",
+  expert: "hard",
+  champion: "expert",
+};
+
+/** Return the pilots of the team mates against an opponent, "" for the opponent's own. */
+export function matesAgainst(opponent: string): string {
+  return MATES[opponent as keyof typeof MATES] ?? "";
+}
 
 /** Return the number of opponents in a row from the first that were beaten. */
 export function climbed(): number {

@@ -18,6 +18,7 @@ import type {
 import { CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import type { Controls } from "./controls";
+import { matesAgainst } from "./ladder";
 import { LiveMatch } from "./live_match";
 import { PlaySocket } from "./socket";
 import { recall, remember } from "../storage";
@@ -320,7 +321,7 @@ export class PlaySession {
 
   /** Begin a new match against an opponent. */
   challenge(opponent: string): void {
-    this.start({ opponent });
+    this.start({ opponent, mates: matesAgainst(opponent) });
   }
 
   restart(): void {
