@@ -6,6 +6,7 @@ supersedes.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -114,6 +115,27 @@ class RunSnapshot:
     @property
     def is_evaluation(self) -> bool:
         return self.start is not None and self.start.preset == EVALUATION
+
+    def is_trained(self, event: EventEval) -> bool:
+        """Whether an evaluation is of a trained policy: one after an update, or of a run that starts from a policy."""
+        return event.update > 0 or (self.start is not None and bool(self.start.config.get("start_from")))
+
+    @property
+    def evaluation(self) -> EventEval | None:
+        """The newest evaluation of a trained policy."""
+        return next((event for event in reversed(self.evals) if self.is_trained(event)), None)
+
+    @property
+    def next_evaluation(self) -> tuple[int, float] | None:
+        """Update of the next evaluation in training and the estimated time to it [s]; None where none is expected."""
+        section = self.start.config.get("eval") if self.start else None
+        every = section.get("every_updates") if isinstance(section, dict) else 0
+        if not every or self.end is not None:
+            return None
+        done = self.update.update if self.update else 0
+        at = (done // every + 1) * every
+        left = (at - done) * self.update.elapsed_s / done if self.update and done else math.nan
+        return None if self.eta_s is not None and left > self.eta_s else (at, left)
 
     @property
     def global_step(self) -> int:

@@ -28,7 +28,9 @@ class Slot:
     span: int = 2
     """Width on a wide screen, in grid columns of ``COLUMNS``."""
     max_rows: int = 0
-    """Most rows of a panel that is alone in its row on a wide screen; 0 for an equal share."""
+    """Most rows of a panel that is alone in its row on a wide screen; 0 for its share."""
+    weight: int = 1
+    """Share of the rows of a panel that is alone in its row on a wide screen."""
 
 
 def is_wide(width: int, height: int) -> bool:
@@ -56,7 +58,7 @@ def arrange(
     shown = [slot for slot in slots if slot.name not in hidden]
     rows = wide_rows(shown) if wide else _page_rows([slot for slot in shown if slot.page == page], width)
     regions: dict[str, Region] = {}
-    for row, (top, bottom) in zip(rows, _heights([row[0].max_rows for row in rows], height), strict=True):
+    for row, (top, bottom) in zip(rows, _heights([row[0] for row in rows], height), strict=True):
         for slot, (left, right) in zip(row, _shares([slot.span for slot in row], width), strict=True):
             regions[slot.name] = Region(left, top, right - left, bottom - top)
     return regions
@@ -86,14 +88,15 @@ def _span(row: Sequence[Slot]) -> int:
     return sum(slot.span for slot in row)
 
 
-def _heights(max_rows: Sequence[int], height: int) -> list[tuple[int, int]]:
-    """Divide ``height`` evenly among rows of panels; rows with a maximum leave the excess to the others."""
-    share = height // max(1, len(max_rows))
-    fixed = [min(rows, share) for rows in max_rows]
-    others = _shares([1] * fixed.count(0), height - sum(fixed)) if 0 in fixed else []
+def _heights(first: Sequence[Slot], height: int) -> list[tuple[int, int]]:
+    """Divide ``height`` by weight among rows of panels, named by their first; a maximum leaves the others the excess."""
+    share = height // max(1, len(first))
+    fixed = [min(slot.max_rows, share) for slot in first]
+    weights = [slot.weight for slot in first if not slot.max_rows]
+    others = _shares(weights, height - sum(fixed)) if 0 in fixed else []
     sizes = iter([bottom - top for top, bottom in others])
     if not others:
-        return _shares([1] * len(max_rows), height)
+        return _shares([1] * len(first), height)
     edges = [0]
     for rows in fixed:
         edges.append(edges[-1] + (rows or next(sizes)))

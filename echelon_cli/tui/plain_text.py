@@ -18,7 +18,7 @@ from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
 from echelon_cli.tui.panels import PAGES, PANELS, chart_of, compared_title, slots_of
 from echelon_cli.tui.panels.comparison import draw_compare_header, run_marks, run_traces
-from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, HeaderPanel
+from echelon_cli.tui.panels.header import ROWS, HeaderPanel
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
 from echelon_cli.tui.widgets.cells import Grid
 from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, draw_table
@@ -52,8 +52,7 @@ def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
     """Return a run with all its panels: all at once in a wide output, else page below page."""
     head = HeaderPanel(theme=theme)
     head.set_reactive(HeaderPanel.view, view)
-    rows = TALL if width >= LARGE_FROM else SHORT
-    blocks = [head.draw(width, rows)]
+    blocks = [head.draw(width, ROWS)]
     wide = is_wide(width, 3 * PANEL_ROWS) or view.snapshot.is_evaluation
     for page in ("",) if wide else PAGES:
         slots = [slot for slot in slots_of(view.snapshot) if wide or slot.page == page]
@@ -67,7 +66,7 @@ def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
 
 
 def _panels(view: RunView, slots: Sequence[Slot], width: int, page: str, theme: Theme, wide: bool) -> Grid:
-    rows = len(wide_rows(slots)) if wide else (len(slots) + 1) // 2
+    rows = sum(row[0].weight for row in wide_rows(slots)) if wide else (len(slots) + 1) // 2
     grid = Grid(width, PANEL_ROWS * rows)
     for name, region in arrange(width, grid.height, slots, wide=wide, page=page).items():
         panel = PANELS[name].make(PANELS[name].title, theme=theme)

@@ -15,15 +15,18 @@ NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 INTERVALS = 4
 
-AXIS_ENDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-"""Ends of a horizontal axis, times a power of ten; each is at least a fifth beyond the one before."""
+FREE_SHARE = 1 / 8
+"""Most that a horizontal axis extends beyond its newest value, as a share of it."""
 
-TIME_AXIS_ENDS = tuple(
-    m * 60.0 for m in (1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 960, 1440)
-)
-"""Ends of a time axis [s]; beyond the last, whole days."""
+AXIS_UNITS = (1.0, 2.0, 5.0)
+"""A horizontal axis ends at a multiple of one of these, times a power of ten."""
 
 DAY_S = 86400.0
+TIME_UNITS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 21600.0, DAY_S)
+"""The same for a time axis [s]."""
+
+SHORTEST = {False: 1.0, True: 60.0}
+"""Shortest horizontal axis, of counts and of time [s]."""
 
 MIN_FILL = 0.35
 """A vertical range shrinks when the data fill less than this share of it."""
@@ -109,9 +112,10 @@ def stable_end(before: float, newest: float, *, time: bool = False) -> float:
     """Return ``before`` while ``newest`` lies within it, else the next round end."""
     if 0 < newest <= before:
         return before
-    if newest <= 0:
-        return before or (TIME_AXIS_ENDS[0] if time else AXIS_ENDS[0])
-    if time:
-        return next((end for end in TIME_AXIS_ENDS if end >= newest), math.ceil(newest / DAY_S) * DAY_S)
-    power = 10.0 ** math.floor(math.log10(newest))
-    return next(end * power for end in AXIS_ENDS if end * power >= newest * (1 - 1e-9))
+    if newest <= SHORTEST[time]:
+        return before or SHORTEST[time]
+    free = max(1.0, newest * FREE_SHARE)
+    power = 10.0 ** math.floor(math.log10(free))
+    units = TIME_UNITS if time else [unit * power for unit in AXIS_UNITS]
+    unit = max(unit for unit in units if unit <= free)
+    return math.ceil(newest / unit - 1e-9) * unit

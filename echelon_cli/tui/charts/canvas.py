@@ -34,6 +34,9 @@ ASCII_CHARS = " '-\"_:=|"
 """By bits: top, middle, bottom."""
 
 
+BACKGROUND_CHARS: dict[GlyphSet, str] = {"braille": "⠡", "block": "░", "ascii": "."}
+"""Character of a background, which any curve on it differs from without colour."""
+
 ALTERNATION_CELLS = 2
 """Adjacent cells that one layer colours where alternating layers overlap."""
 
@@ -80,7 +83,7 @@ class Canvas(Raster):
             x, y = cell % self.cells_wide, cell // self.cells_wide
             if layer.alternates and cell in overlaps:
                 layer = overlaps[cell][x // ALTERNATION_CELLS % len(overlaps[cell])]
-            yield x, y, self.char(bits), layer.role
+            yield x, y, BACKGROUND_CHARS[self.glyphs] if layer.is_background else self.char(bits), layer.role
 
     def char(self, bits: int) -> str:
         if self.glyphs == "braille":

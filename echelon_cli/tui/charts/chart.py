@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.output import count, duration, measured
+from echelon_cli.output import count, duration, measured, percent
 from echelon_cli.tui.charts.axis import EPSILON, Range, data_range, divisions, stable_end, stable_range
 from echelon_cli.tui.charts.canvas import Canvas
 from echelon_cli.tui.charts.curves import Curves, XAxis, metric_scale
@@ -21,7 +21,9 @@ from echelon_cli.tui.charts.plot import (
     RunMarks,
     Series,
     Trace,
+    draw_band,
     draw_crosshair,
+    draw_joined,
     draw_marks,
     draw_reference,
     draw_spread,
@@ -46,6 +48,7 @@ GAP = "  "
 EMPTY_TEXT = "no update yet"
 
 NO_CURVES = Curves()
+NO_SNAPSHOT = RunSnapshot()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,8 @@ class Chart:
     """Returns values measured at single updates, with their intervals."""
     marks_label: str = ""
     """Legend label of the newest mark; empty omits it."""
+    joined: bool = False
+    """Whether the marks of one run are joined to a curve, with a band of their intervals behind all curves."""
 
 
 @dataclass
@@ -98,10 +103,12 @@ def draw_chart(
     axes: AxisState,
     viewport: Viewport = DEFAULT_VIEWPORT,
     ghost: Curves = NO_CURVES,
+    ghost_snapshot: RunSnapshot = NO_SNAPSHOT,
 ) -> Grid:
     """Return the chart of one run in ``size`` cells; ``axes`` carries the ranges to the next call.
 
-    The first series of another run, ``ghost``, is drawn behind it as far as this run has come.
+    The first series of another run, ``ghost``, or its marks where they are joined, are drawn behind it as far as this
+    run has come.
     """
     reference = chart.reference(snapshot) if chart.reference else 0.0
     marks = tuple(chart.marks(snapshot)) if chart.marks else ()
@@ -109,7 +116,10 @@ def draw_chart(
     head = legend(chart, traces, marks, reference, size[0], viewport)
     marked = [RunMarks(label="", role="mark", curves=curves, marks=marks)]
     behind = ghost_traces(chart, ghost, viewport)
-    return _draw(chart, head, traces, marked, size, theme, axes, viewport, reference, behind)
+    if chart.joined and chart.marks:
+        behind = []
+        marked.insert(0, RunMarks(label="", role="ghost", curves=ghost, marks=chart.marks(ghost_snapshot)))
+    return _draw(chart, head, traces, marked, size, theme, axes, viewport, reference, behind, joined=chart.joined)
 
 
 def draw_overlay(
@@ -144,17 +154,19 @@ def _draw(
     viewport: Viewport,
     reference: float = 0.0,
     behind: Sequence[Trace] = (),
+    joined: bool = False,
 ) -> Grid:
     grid, marked = Grid(*size), [run for run in marked if run.marks]
     grid.spans(0, 0, head)
     if not marked and not any(trace.positions for trace in traces):
         return grid.centre([EMPTY_TEXT])
-    last_mark = max((run.end(viewport.x_axis) for run in marked), default=0.0)
+    last_mark = max((run.end(viewport.x_axis) for run in marked if run.role != "ghost"), default=0.0)
     _update_axes(chart, traces, last_mark, reference, axes, viewport, behind)
     plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
     if plot is None:
         return grid
-    _draw_curves(grid, plot, [*traces, *behind], reference, theme, axes, viewport)
+    lines = marked if joined else ()
+    _draw_curves(grid, plot, [*traces, *behind], reference, theme, axes, viewport, lines)
     for run in marked:
         draw_marks(grid, plot, run, theme, viewport.x_axis, axes.columns[0], len(marked))
     return grid
@@ -269,14 +281,20 @@ def _draw_axes(
     if wide < MIN_PLOT[0] or high < MIN_PLOT[1]:
         axes.columns = (0, 0)
         return None
-    _draw_y_labels(grid, traces, axes, (left, right), high, has_right_axis)
+    _draw_y_labels(grid, traces, axes, (left, right), high, has_right_axis, chart.format_value is percent)
     _draw_x_labels(grid, axes, viewport, left, right)
     window = viewport.visible_range(axes.end)
     return Plot(Canvas(wide, high, theme.glyphs), window, axes.left or (0.0, 1.0), axes.log[0])
 
 
 def _draw_y_labels(
-    grid: Grid, traces: Sequence[Trace], axes: AxisState, sides: tuple[int, int], high: int, has_right_axis: bool
+    grid: Grid,
+    traces: Sequence[Trace],
+    axes: AxisState,
+    sides: tuple[int, int],
+    high: int,
+    has_right_axis: bool,
+    is_share: bool,
 ) -> None:
     """Draw the labels of the vertical axes: both ends and, where rows allow, the middle or the quarters.
 
@@ -296,6 +314,7 @@ def _draw_y_labels(
             row = 1 + round((1.0 - share) * (high - 1))
             value = bounds[0] + share * span
             label = log_label(10.0**value) if axes.log[is_right] else axis_label(value, span)
+            label = percent(value) if is_share else label
             if label == below:
                 continue  # rounds to the same label as the one below
             below = label
@@ -330,10 +349,19 @@ def position_label(value: float, viewport: Viewport, *, unit: bool = True) -> st
 
 
 def _draw_curves(
-    grid: Grid, plot: Plot, traces: Sequence[Trace], reference: float, theme: Theme, axes: AxisState, viewport: Viewport
+    grid: Grid,
+    plot: Plot,
+    traces: Sequence[Trace],
+    reference: float,
+    theme: Theme,
+    axes: AxisState,
+    viewport: Viewport,
+    joined: Sequence[RunMarks] = (),
 ) -> None:
-    """Draw value ranges, reference line, curves and crosshair; the first curve on top of the others."""
+    """Draw value ranges, reference line, curves and crosshair; joined marks on top, then the first curve."""
     right_plot = Plot(plot.canvas, plot.window, axes.right or (0.0, 1.0), axes.log[1])
+    for run in joined[-1:]:
+        draw_band(plot, run, viewport.x_axis)
     for trace in traces:
         if trace.series.raw and viewport.span > 1:
             draw_spread(right_plot if trace.series.right else plot, trace)
@@ -342,6 +370,8 @@ def _draw_curves(
         draw_reference(plot, reference)
     for trace in reversed(traces):
         draw_trace(right_plot if trace.series.right else plot, trace, viewport.span, dashed=not theme.colour)
+    for run in joined:
+        draw_joined(plot, run, viewport.x_axis)
     if viewport.crosshair is not None:
         draw_crosshair(plot, viewport.crosshair)
     left = axes.columns[0]

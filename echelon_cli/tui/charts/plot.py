@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from echelon_cli.tui.charts.axis import Range
 from echelon_cli.tui.charts.canvas import Canvas
@@ -29,6 +30,9 @@ INTERVALS_FROM = 6
 
 REFERENCE_GAP = 3
 """Dot columns per dot of a reference line."""
+
+GHOST_DASH = 2
+"""Dot columns per dash of the joined marks of another run."""
 
 LOG_FLOOR = 1e-12
 """Smaller values are clamped to this on a logarithmic axis."""
@@ -124,6 +128,12 @@ class RunMarks:
     def symbol(self, theme: Theme) -> str:
         return theme.symbols.mark if theme.colour else self.label or theme.symbols.mark
 
+    def points(self, plot: Plot, x_axis: XAxis) -> list[tuple[int, float, float, float]]:
+        """Return dot column, value and interval of each mark."""
+        return [
+            (plot.x(self.curves.position(mark.update, x_axis)), mark.value, mark.low, mark.high) for mark in self.marks
+        ]
+
     def end(self, x_axis: XAxis) -> float:
         """Return the position of the newest mark on the horizontal axis, 0 without marks."""
         return self.curves.position(self.marks[-1].update, x_axis) if self.marks else 0.0
@@ -174,6 +184,25 @@ def draw_spread(plot: Plot, trace: Trace) -> None:
         low, high = min(curve.low[first:after]), max(curve.high[first:after])
         if math.isfinite(low) and math.isfinite(high):
             layer.vertical(x, plot.y(high), plot.y(low))
+
+
+def draw_band(plot: Plot, run: RunMarks, x_axis: XAxis) -> None:
+    """Draw the band between the intervals of marks, straight from one to the next."""
+    layer = plot.canvas.layer("ghost", is_background=True)
+    for edges in pairwise(run.points(plot, x_axis)):
+        (x1, _, low1, high1), (x2, _, low2, high2) = edges
+        for x in range(max(0, x1), min(plot.canvas.width - 1, x2) + 1):
+            share = (x - x1) / max(1, x2 - x1)
+            low, high = (a + (b - a) * share for a, b in ((low1, low2), (high1, high2)))
+            if math.isfinite(low) and math.isfinite(high):
+                layer.vertical(x, plot.y(high), plot.y(low))
+
+
+def draw_joined(plot: Plot, run: RunMarks, x_axis: XAxis) -> None:
+    """Draw straight lines from mark to mark."""
+    layer = plot.canvas.layer(run.role)
+    for (x1, value1, *_), (x2, value2, *_) in pairwise(run.points(plot, x_axis)):
+        layer.line(x1, plot.y(value1), x2, plot.y(value2), dash=GHOST_DASH if run.role == "ghost" else 0)
 
 
 def draw_reference(plot: Plot, height: float) -> None:

@@ -30,8 +30,19 @@ from echelon_cli.tui.panels.log import PanelLog
 from echelon_cli.tui.panels.machine import PanelMachine
 from echelon_cli.tui.panels.opponents import PanelOpponents, mix_includes
 from echelon_cli.tui.panels.system_metrics import PanelSystemMetrics, has_system_metrics
+from echelon_cli.tui.panels.win_rate import PanelWinRate
 
-PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
+WIDE_PAGES: dict[str, str] = {
+    "wins": "overview",
+    "learning": "overview",
+    "update": "overview",
+    "battles": "details",
+    "progress": "details",
+    "machine": "details",
+}
+"""Page of a wide screen for each page of a small one."""
+
+PAGES: tuple[str, ...] = tuple(WIDE_PAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +53,8 @@ class PanelSpec:
     page: str
     span: int = 2
     """Width on a wide screen, in grid columns of ``layout.COLUMNS``."""
+    weight: int = 1
+    """Share of the rows of a wide screen, of a panel as wide as it."""
     make: Callable[..., Panel]
     """Called with the title and widget options."""
     is_needed: Callable[[RunSnapshot], bool] = lambda snapshot: True
@@ -99,35 +112,23 @@ def second_series(metric: str, label: str, *, right: bool = False, **options: An
 PANELS: dict[str, PanelSpec] = {
     "wins": PanelSpec(
         title="win rate",
-        page="results",
+        page="wins",
+        span=COLUMNS,
+        weight=2,
         make=chart(
-            Series(metric="win_rate", label="training mix", role="series1"),
+            Series(metric="win_rate", label="training mix", dash=DASH_COLUMNS, raw=False),
+            kind=PanelWinRate,
             format_value=percent,
             bounds=(0.0, 1.0),
             marks=evaluation_marks,
             marks_label="eval",
+            joined=True,
         ),
-        help="training mix: recent training battles won, against the current mix of opponents; marks: evaluations on "
-        "held-out seeds with 95 % intervals",
+        help="eval: evaluations on held-out seeds with their 95 % intervals; training mix: recent training battles "
+        "won, against the current mix of opponents",
     ),
     "return": PanelSpec(
-        title="return", page="results", make=chart(Series(metric="avg_return", label="mean", signed=True))
-    ),
-    "speed": PanelSpec(
-        title="steps per second",
-        page="results",
-        make=chart(Series(metric="steps_per_s", label="speed"), kind=PanelSpeed, format_value=speed),
-    ),
-    "gradient": PanelSpec(
-        title="gradient norm",
-        page="results",
-        make=chart(
-            Series(metric="grad_norm", label="mean"),
-            second_series("grad_norm_max", "max"),
-            reference=clip_threshold,
-            reference_label="clip",
-        ),
-        help="before clipping; longer gradients are scaled down to the clip line",
+        title="return", page="learning", make=chart(Series(metric="avg_return", label="mean", signed=True))
     ),
     "losses": PanelSpec(
         title="losses",
@@ -152,15 +153,31 @@ PANELS: dict[str, PanelSpec] = {
         ),
         help="entropy of the policy; lr: learning rate",
     ),
+    "speed": PanelSpec(
+        title="steps per second",
+        page="update",
+        make=chart(Series(metric="steps_per_s", label="speed"), kind=PanelSpeed, format_value=speed),
+    ),
+    "gradient": PanelSpec(
+        title="gradient norm",
+        page="update",
+        make=chart(
+            Series(metric="grad_norm", label="mean"),
+            second_series("grad_norm_max", "max"),
+            reference=clip_threshold,
+            reference_label="clip",
+        ),
+        help="before clipping; longer gradients are scaled down to the clip line",
+    ),
     "explained": PanelSpec(
         title="explained variance",
-        page="learning",
+        page="update",
         make=chart(Series(metric="explained_variance", label="explained", signed=True), format_value=measured),
         help="1 = value predicts returns, 0 = no better than the mean",
     ),
     "imitation": PanelSpec(
         title="imitation",
-        page="learning",
+        page="update",
         make=chart(
             Series(metric="agreement", label="agreement"),
             second_series("learner_share", "learner acts"),
@@ -225,7 +242,7 @@ PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")
 COMPARED: tuple[str, ...] = tuple(name for name, spec in PANELS.items() if spec.chart and spec.is_compared)
 """Charts of the compare screen and of ``echelon runs compare --chart``."""
 
-SLOTS: tuple[Slot, ...] = tuple(Slot(name, spec.page, spec.span) for name, spec in PANELS.items())
+SLOTS: tuple[Slot, ...] = tuple(Slot(name, spec.page, spec.span, weight=spec.weight) for name, spec in PANELS.items())
 
 EVALUATION_SLOTS: tuple[Slot, ...] = tuple(Slot(name, PANELS[name].page, COLUMNS) for name in ("evaluations", "log"))
 """Panels of an evaluation job, shown at once."""

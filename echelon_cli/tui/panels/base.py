@@ -9,7 +9,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
-from echelon_cli.tui.charts.chart import NO_CURVES, AxisState, Chart, draw_chart
+from echelon_cli.tui.charts.chart import AxisState, Chart, draw_chart
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
@@ -104,8 +104,8 @@ class PanelChart(Panel):
         super().__init__(title, **options)
         self.chart = chart
         self.axes = AxisState()
-        self.ghost = NO_CURVES
-        """Curves of another run, drawn behind those of this one."""
+        self.ghost = RunView()
+        """Another run, drawn behind this one."""
 
     def note(self) -> str:
         return "log" if any(self.axes.log) else ""
@@ -114,8 +114,9 @@ class PanelChart(Panel):
         if self.axes.run != self.view.id:
             self.axes = AxisState(run=self.view.id)
         size, view = (width, height), self.view
-        curves, snapshot = view.curves, view.snapshot
-        return draw_chart(self.chart, curves, snapshot, size, self.theme, self.axes, self.viewport, self.ghost)
+        curves, snapshot, ghost = view.curves, view.snapshot, self.ghost
+        behind = ghost.curves, ghost.snapshot
+        return draw_chart(self.chart, curves, snapshot, size, self.theme, self.axes, self.viewport, *behind)
 
     def _point(self, event: events.MouseEvent, wheel: int = 0) -> None:
         position = self.axes.position_at(event.x - PADDING)

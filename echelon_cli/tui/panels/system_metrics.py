@@ -107,7 +107,7 @@ class PanelSystemMetrics(PanelChart):
             top, bottom = round(i * height / len(shown)), round((i + 1) * height / len(shown))
             axes = self._axes_by_metric.setdefault(chart.series[0].metric, AxisState(run=view.id))
             area, curves, snapshot = (width, bottom - top), view.curves, view.snapshot
-            drawn = draw_chart(chart, curves, snapshot, area, self.theme, axes, self.viewport, self.ghost)
+            drawn = draw_chart(chart, curves, snapshot, area, self.theme, axes, self.viewport, self.ghost.curves)
             grid.paste(0, top, drawn)
             self.axes = axes if i == 0 else self.axes
         return grid

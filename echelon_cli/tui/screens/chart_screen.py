@@ -21,7 +21,7 @@ from echelon_cli.tui.widgets.cells import CellView
 from echelon_cli.tui.widgets.filter import FilterField, matching
 from echelon_cli.tui.widgets.tabs import Tabs
 
-MAX_PAGES = 5
+MAX_PAGES = 6
 
 PANEL_KEYS: tuple[Key, ...] = (
     Key(keys="z", action="maximise", label="maximise", help="show one panel alone, or all again", rank=5),
@@ -30,7 +30,7 @@ PANEL_KEYS: tuple[Key, ...] = (
     ),
     Key(keys="tab", action="next(1)", label="", help="next panel"),
     Key(keys="shift+tab", action="next(-1)", label="", help="previous panel"),
-    Key(keys="1", shown=f"1 to {MAX_PAGES}", action="page(1)", label="", help="page of panels, on small screens"),
+    Key(keys="1", shown=f"1 to {MAX_PAGES}", action="page(1)", label="", help="page of panels"),
     *(Key(keys=str(n), action=f"page({n})", label="", help="") for n in range(2, MAX_PAGES + 1)),
     Key(keys="right", action="turn(1)", label="", help="next page, or move the crosshair right"),
     Key(keys="left", action="turn(-1)", label="", help="previous page, or move the crosshair left"),
@@ -56,6 +56,8 @@ class ChartScreen(BaseScreen):
     """A screen of panels on pages, whose charts share one viewport."""
 
     PAGES: ClassVar[Sequence[str]] = ()
+    WIDE_PAGES: ClassVar[Mapping[str, str]] = {}
+    """Page of a wide screen for each page; without them, a wide screen shows all panels."""
     SLOTS: ClassVar[Sequence[Slot]] = ()
 
     def __init__(self) -> None:
@@ -63,6 +65,8 @@ class ChartScreen(BaseScreen):
         self.viewport = Viewport()
         self.page, self.maximised = self.PAGES[0], ""
         self.slots = self.SLOTS
+        self.shown_pages = self.PAGES
+        """Pages at the current size of the terminal."""
         self.on_one_page = False
         """Whether all panels are shown at once, on small screens too."""
         self.hidden: frozenset[str] = frozenset()
@@ -78,14 +82,18 @@ class ChartScreen(BaseScreen):
         excluded = self.hidden | (self.panels.keys() - found if self.query_text else self.unneeded)
         # search results are shown at once, whichever page they are on
         wide = is_wide(width, height - header_rows - 1) or bool(self.query_text) or self.on_one_page
+        is_split = wide and not self.query_text and not self.on_one_page
+        pages = self.WIDE_PAGES if is_split else {}
+        self.shown_pages = tuple(dict.fromkeys(pages.values())) or self.PAGES
         tabs = self.query_one(Tabs)
-        tabs.display = not wide or bool(self.maximised)
-        tabs.page, tabs.maximised = self.page, self.maximised
+        tabs.display = not wide or bool(self.maximised) or bool(pages)
+        tabs.pages, tabs.page, tabs.maximised = self.shown_pages, pages.get(self.page, self.page), self.maximised
         tabs.redraw()
         rows = height - header_rows - 1 - int(tabs.display)
         if field := self.query(FilterField):
             rows -= int(field.first().display)
         slots = even_slots(self.slots, excluded, width) if self.query_text else self.slots
+        slots = [slot for slot in slots if not pages or pages[slot.page] == tabs.page]
         regions = arrange(width, rows, slots, page=self.page, maximised=self.maximised, hidden=excluded, wide=wide)
         for name, panel in self.panels.items():
             region = regions.get(name)
@@ -161,8 +169,9 @@ class ChartScreen(BaseScreen):
         self.set_focus(self.panels[names[index]])
 
     def action_page(self, number: int) -> None:
-        if number <= len(self.PAGES):
-            self.page, self.maximised = self.PAGES[number - 1], ""
+        if number <= len(self.shown_pages):
+            name = self.shown_pages[number - 1]
+            self.page, self.maximised = next((p for p in self.PAGES if self.WIDE_PAGES.get(p) == name), name), ""
             self.relayout()
 
     def action_turn(self, by: int) -> None:
@@ -171,7 +180,9 @@ class ChartScreen(BaseScreen):
         elif self.maximised:
             self.action_next(by)
         else:
-            self.action_page((self.PAGES.index(self.page) + by) % len(self.PAGES) + 1)
+            pages = self.shown_pages
+            at = pages.index(self.page if self.page in pages else self.WIDE_PAGES[self.page])
+            self.action_page((at + by) % len(pages) + 1)
 
     def action_back(self) -> None:
         if self.viewport.crosshair is not None:

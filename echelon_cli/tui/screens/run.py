@@ -10,20 +10,16 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from echelon_cli.tui.actions import previous_run
-from echelon_cli.tui.charts.chart import NO_CURVES
-from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings
-from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, slots_of, unneeded_panels
+from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, WIDE_PAGES, slots_of, unneeded_panels
 from echelon_cli.tui.panels.base import PanelChart
-from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, HeaderPanel
+from echelon_cli.tui.panels.header import ROWS, HeaderPanel
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
-
-TALL_FROM = 36
 
 
 class RunScreen(RunActions, ChartScreen):
@@ -46,7 +42,7 @@ class RunScreen(RunActions, ChartScreen):
         *CHART_KEYS,
     )
     BINDINGS = bindings(KEYS)
-    PAGES, SLOTS = PAGES, SLOTS
+    PAGES, WIDE_PAGES, SLOTS = PAGES, WIDE_PAGES, SLOTS
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -80,7 +76,7 @@ class RunScreen(RunActions, ChartScreen):
 
     def show_run(self, view: RunView) -> None:
         if view.root == self._ghost:
-            self._show_ghost(view.curves)
+            self._show_ghost(view)
         if view.root != self.root:
             return
         self._view = view
@@ -93,17 +89,16 @@ class RunScreen(RunActions, ChartScreen):
                 self.on_one_page = view.snapshot.is_evaluation
                 self.relayout()
 
-    def _show_ghost(self, curves: Curves) -> None:
+    def _show_ghost(self, view: RunView) -> None:
         with self.app.batch_update():
             for panel in self.panels.values():
                 if isinstance(panel, PanelChart):
-                    panel.ghost = curves
+                    panel.ghost = view
                     panel.redraw()
 
     def lay_out(self, width: int, height: int) -> None:
-        header_rows = TALL if width >= LARGE_FROM and height >= TALL_FROM else SHORT
-        self.query_one(HeaderPanel).styles.height = header_rows
-        self.lay_out_panels(width, height, header_rows)
+        self.query_one(HeaderPanel).styles.height = ROWS
+        self.lay_out_panels(width, height, ROWS)
 
     def leave(self) -> None:
         self.dashboard.open_runs()
@@ -122,7 +117,7 @@ class RunScreen(RunActions, ChartScreen):
     def action_ghost(self) -> None:
         if self._ghost is not None:
             self._ghost = None
-            self._show_ghost(NO_CURVES)
+            self._show_ghost(RunView())
             self._subscribe()
             return
 
