@@ -151,7 +151,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
     searched = (*SEARCHED_LISTED, EventAlert) if status.is_alive else SEARCHED_LISTED
     seen = read_latest(paths.metrics, searched=searched)
     update, start = seen.update, seen.start
-    evaluation = next(iter((*seen.evals, *seen.batches)), None)
+    evaluation = next(iter((*filter(seen.is_trained, seen.evals), *seen.batches)), None)
     ladder = ladder_score(read_evaluations(paths.evals, TAIL_BYTES))
     return RunRow(
         id=paths.id,

@@ -14,6 +14,9 @@ MAX_CHARS = 60
 MAX_NOTES_CHARS = 2000
 MAX_TAGS = 32
 
+BASELINE = "baseline"
+"""Tag of the run that the dashboard compares others with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:

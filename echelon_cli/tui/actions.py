@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,27 @@ def play_round(home: Path) -> ActionResult:
     if done.returncode == 0:
         return f"{reply.get('id')} started a league round", "good"
     return reply.get("error") or "the league round did not start; for details: echelon arena run", "bad"
+
+
+def pin(root: Path, pinned: Sequence[Path]) -> ActionResult:
+    """Make a run the baseline instead of those ``pinned``; where it is the baseline, there is none afterwards."""
+    from echelon.jobs.labels import BASELINE, change_labels
+
+    try:
+        for other in pinned:
+            change_labels(RunPaths(other), remove=[BASELINE])
+        if root not in pinned:
+            change_labels(RunPaths(root), add=[BASELINE])
+    except (ValueError, OSError) as error:
+        return error_text(error), "bad"
+    return ("no baseline" if root in pinned else f"baseline: {root.name}"), "info"
+
+
+def baseline_of(home: Path) -> Path | None:
+    """Return the baseline among the runs of a folder; None without one."""
+    from echelon.jobs.labels import BASELINE, read_labels
+
+    return next((paths.root for paths in list_runs(home) if BASELINE in read_labels(paths).tags), None)
 
 
 def previous_run(root: Path) -> Path | None:

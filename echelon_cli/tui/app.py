@@ -78,8 +78,6 @@ class Dashboard(App[None]):
         self.first_run = run
         self.runs = RunsView(home=str(home))
         self.run_view = RunView()
-        self.baseline: Path | None = None
-        """Run that the run screen shows behind its charts; None for the previous run of the preset."""
         self.draft: tuple[str, Mapping[str, Any]] | None = None
         """Preset and changes of the new-run form as it was left; None after a start."""
         self.home = home

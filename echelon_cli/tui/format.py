@@ -56,6 +56,18 @@ def age(seconds: float) -> str:
     return f"{days}d" if days < 1000 else f"{days // 365}y"
 
 
+def difference(own: tuple[float, float, float, str], other: tuple[float, float, float, str]) -> tuple[str, str]:
+    """Return by how many percentage points an evaluation is better than another, with its role.
+
+    Each has win rate, low, high and opponent. The role is dim within the 95 % interval of the difference; the text is
+    empty where the opponents differ or a win rate is missing.
+    """
+    points, width = own[0] - other[0], math.hypot(own[2] - own[1], other[2] - other[1]) / 2
+    if own[3] != other[3] or not math.isfinite(points):
+        return "", "dim"
+    return f"{100 * points:+.0f}", "dim" if not abs(points) > width else "good" if points > 0 else "bad"
+
+
 def brief(seconds: float | None) -> str:
     """Return a time span in at most five characters: 4:28, 5h02, 2d04; - for none."""
     if seconds is None or not math.isfinite(seconds):

@@ -89,7 +89,7 @@ def _span(row: Sequence[Slot]) -> int:
 
 
 def _heights(first: Sequence[Slot], height: int) -> list[tuple[int, int]]:
-    """Divide ``height`` by weight among rows of panels, named by their first; a maximum leaves the others the excess."""
+    """Divide ``height`` by weight among rows of panels, given by their first panel; a maximum leaves excess."""
     share = height // max(1, len(first))
     fixed = [min(slot.max_rows, share) for slot in first]
     weights = [slot.weight for slot in first if not slot.max_rows]

@@ -16,12 +16,12 @@ from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
 from echelon_cli.tui.feed.follower import RunFollower, is_long
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
-from echelon_cli.tui.panels import PAGES, PANELS, chart_of, compared_title, slots_of
+from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart_of, compared_title, slots_of
 from echelon_cli.tui.panels.comparison import draw_compare_header, run_marks, run_traces
 from echelon_cli.tui.panels.header import ROWS, HeaderPanel
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
 from echelon_cli.tui.widgets.cells import Grid
-from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, draw_table
+from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, VIEWS, draw_table, sort_rows, view_of
 
 MIN_WIDTH = 60
 PANEL_ROWS = 14
@@ -44,8 +44,15 @@ def read_run(paths: RunPaths) -> RunView:
 
 
 def draw_runs(paths: Sequence[RunPaths], width: int, theme: Theme) -> Grid:
-    rows = [run_row(run) for run in paths]
-    return draw_table(rows, -1, 0, (width, len(rows) + 1), theme, time(), SORT_COLUMNS[0], False)
+    """Return a table of the runs for each kind of job."""
+    rows, order = [run_row(run) for run in paths], SORT_COLUMNS[0]
+    views = [[row for row in rows if view_of(row) == name] for name in VIEWS]
+    views = [sort_rows(view, order, False) for view in views if view]
+    grid, y = Grid(width, len(rows) + 2 * len(views) - 1), 0
+    for view in views:
+        grid.paste(0, y, draw_table(view, -1, 0, (width, len(view) + 1), theme, time(), order, False))
+        y += len(view) + 2
+    return grid
 
 
 def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
@@ -53,9 +60,9 @@ def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
     head = HeaderPanel(theme=theme)
     head.set_reactive(HeaderPanel.view, view)
     blocks = [head.draw(width, ROWS)]
-    wide = is_wide(width, 3 * PANEL_ROWS) or view.snapshot.is_evaluation
+    wide = is_wide(width, 3 * PANEL_ROWS) or slots_of(view) is not SLOTS
     for page in ("",) if wide else PAGES:
-        slots = [slot for slot in slots_of(view.snapshot) if wide or slot.page == page]
+        slots = [slot for slot in slots_of(view) if wide or slot.page == page]
         blocks.append(_panels(view, slots, width, page, theme, wide))
     output = Grid(width, sum(block.height for block in blocks))
     y = 0

@@ -12,11 +12,12 @@ import pytest
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.output import measured, percent
+from echelon_cli.tui.charts.canvas import BACKGROUND_CHARS
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart, position_label
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.panels import PANELS
-from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.theme import GLYPH_SETS, make_theme
 from tests.tui.support.canned import eval_event, update_event
 
 THEME = make_theme()
@@ -47,7 +48,7 @@ def test_chart_shows_newest_value_and_axis_ranges():
     _, lines = rows(RISING, curves_of(200))
     assert lines[0].startswith("explained 0.9")
     assert lines[1].split()[0] == "1" and lines[-2].split()[0] == "0"
-    assert lines[-1].split() == ["0", "4M", "steps"]
+    assert lines[-1].split() == ["0", "3.8M", "steps"]
 
 
 def test_legend_uses_newest_update_and_keeps_labels_that_fit():
@@ -131,6 +132,18 @@ def test_dense_evaluations_draw_only_the_newest_interval():
     assert bars(4) >= 3 and bars(20) <= 1
 
 
+@pytest.mark.parametrize("glyphs", GLYPH_SETS)
+def test_curve_differs_from_its_band_without_colour(glyphs):
+    curves, snapshot = curves_of(200), RunSnapshot(evals=(eval_event(20, 0.5), eval_event(180, 0.6)))
+    for name, curve in (("wins", "mark"), ("return", "series1")):
+        theme = make_theme(glyphs, colour=False)
+        grid = draw_chart(PANELS[name].chart, curves, snapshot, (60, 16), theme, AxisState())
+        cells = [(role, char) for y in range(1, 14) for role, char in zip(grid.roles[y], grid.chars[y], strict=True)]
+        assert {char for role, char in cells if role == "ghost"} == {BACKGROUND_CHARS[glyphs]}
+        shown = {char for role, char in cells if role == curve}
+        assert shown and BACKGROUND_CHARS[glyphs] not in shown
+
+
 def test_rising_curve_is_drawn_rising():
     grid, _ = rows(RISING, curves_of(200))
     curve = [(x, y) for y in range(1, 11) for x in range(7, 36) if grid.roles[y][x] == "series1"]
@@ -146,7 +159,7 @@ def test_position_label_of_one_is_singular():
     assert [position_label(value, Viewport(x_axis="steps")) for value in (1, 2)] == ["1 step", "2 steps"]
 
 
-@pytest.mark.parametrize(("x_axis", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])
+@pytest.mark.parametrize(("x_axis", "end"), [("time", "3m45s"), ("episodes", "5000 episodes"), ("steps", "3.4M steps")])
 def test_x_axis_counts_steps_time_or_episodes(x_axis, end):
     _, lines = rows(RISING, curves_of(180), viewport=Viewport(x_axis=x_axis))
     assert lines[-1].endswith(end)

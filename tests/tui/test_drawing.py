@@ -100,7 +100,7 @@ def test_axis_end_jumps_seldom():
         after = axis.stable_end(end, step)
         assert after >= step
         jumps, end = jumps + (after != end), after
-    assert jumps < 30
+    assert jumps < 80
 
 
 def test_data_range_limits_outliers():
@@ -111,9 +111,17 @@ def test_data_range_limits_outliers():
     assert axis.data_range([math.nan]) is None
 
 
-def test_time_axis_ends_at_minutes_and_days():
-    assert axis.stable_end(0.0, 61.0, time=True) == 120.0
-    assert axis.stable_end(0.0, 90_000.0, time=True) == 2 * axis.DAY_S
+@given(st.floats(1.0, 1e12), st.booleans())
+def test_horizontal_axis_is_filled_by_its_data(newest, time):
+    end = axis.stable_end(0.0, newest, time=time)
+    longest = max(axis.SHORTEST[time], newest * (1 + axis.FREE_SHARE), math.ceil(newest))
+    assert newest * (1 - 1e-9) <= end <= longest * (1 + 1e-9)
+    assert axis.stable_end(end, newest, time=time) == end
+
+
+def test_time_axis_ends_at_seconds_hours_and_days():
+    ends = {61.0: 65.0, 90_000.0: 26 * 3600.0, 20.5 * axis.DAY_S: 21 * axis.DAY_S}
+    assert {newest: axis.stable_end(0.0, newest, time=True) for newest in ends} == ends
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,23 @@ from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart, unneeded_panels
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_phase_legend, draw_reward_terms, phase_shares, stacked_bar
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.evaluations import draw_evaluations
-from echelon_cli.tui.panels.header import SHORT, TALL, HeaderPanel
+from echelon_cli.tui.panels.header import ROWS, HeaderPanel
 from echelon_cli.tui.panels.league_rating import draw_league_rating
 from echelon_cli.tui.panels.log import draw_log, line_role
 from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid
 from tests.golden import assert_golden_text
-from tests.tui.support.canned import REPORTED, batch_events, events, log_lines, report_events, start_event, update_event
+from tests.tui.support.canned import (
+    CONFIG,
+    REPORTED,
+    batch_events,
+    events,
+    log_lines,
+    report_events,
+    start_event,
+    update_event,
+)
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
@@ -95,16 +104,31 @@ def test_panel_fits_any_size_and_empty_run(name, size):
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
-def test_header_matches_snapshot(name, size):
-    compare(name, drawn(HeaderPanel(theme=THEME), canned_view(), *size))
+@pytest.mark.parametrize("width", [160, 80])
+def test_header_matches_snapshot(width):
+    compare(f"head-{width}", drawn(HeaderPanel(theme=THEME), canned_view(), width, ROWS))
+
+
+def test_run_is_untrained_until_a_trained_policy_is_evaluated():
+    def shown(updates: int, **config) -> str:
+        view = canned_view(updates)
+        start = replace(view.snapshot.start, config={**CONFIG, **config})
+        view = replace(view, snapshot=replace(view.snapshot, start=start))
+        panel = PANELS["wins"].make("win rate", theme=THEME)
+        return drawn(HeaderPanel(theme=THEME), view, 160, ROWS) + drawn(panel, view, 100, 14)
+
+    assert shown(20).count("untrained") == 2 and "evaluation at update 50, in 0:38" in shown(20)
+    assert "2% eval" not in shown(20) and "2% eval 0-12%" in shown(20, start_from="champion")
+    assert "untrained" not in shown(60) and "update 100, in" in shown(60)
+    assert "next" not in shown(60, eval={"every_updates": 0}), "none is planned"
+    assert "next" not in shown(60, eval={"every_updates": 1000}), "the run ends before"
 
 
 def test_header_shows_state_and_problems_before_records():
     starting = RunView(id="a-b-c-d", state="starting", phase="starting")
-    assert "starting" in drawn(HeaderPanel(theme=THEME), starting, 80, SHORT)
+    assert "starting" in drawn(HeaderPanel(theme=THEME), starting, 80, ROWS)
     view = RunView(id="x", state="crashed", reason="the worker died of SIGKILL", preset="quickstart")
-    assert "the worker died of SIGKILL" in drawn(HeaderPanel(theme=THEME), view, 100, SHORT)
+    assert "the worker died of SIGKILL" in drawn(HeaderPanel(theme=THEME), view, 100, ROWS)
 
 
 TABLE = f"{inspect.getsourcefile(panels)}:{inspect.getsource(panels).splitlines().index(PANELS_LINE) + 1}"
@@ -268,13 +292,13 @@ def test_header_shows_recent_alert_of_running_run():
     last = max(event.time for event in events(5))
     builder.add(EventAlert(message="disk low: 12 MiB left", time=last))
     living = RunView(id="x", state="running", snapshot=builder.snapshot())
-    assert "disk low: 12 MiB left" in drawn(HeaderPanel(theme=THEME), living, 100, SHORT)
+    assert "disk low: 12 MiB left" in drawn(HeaderPanel(theme=THEME), living, 100, ROWS)
     ended = RunView(id="x", state="completed", preset="quickstart", snapshot=builder.snapshot())
-    assert "disk low" not in drawn(HeaderPanel(theme=THEME), ended, 100, SHORT)
+    assert "disk low" not in drawn(HeaderPanel(theme=THEME), ended, 100, ROWS)
     builder.add(update_event(6, random.Random(1)))
     builder.add(EventAlert(message="goes on", level="info", time=last + 9999))
     later = RunView(id="x", state="running", preset="quickstart", snapshot=builder.snapshot())
-    assert "quickstart" in drawn(HeaderPanel(theme=THEME), later, 100, SHORT)
+    assert "quickstart" in drawn(HeaderPanel(theme=THEME), later, 100, ROWS)
 
 
 def test_evaluations_are_coloured_only_where_significant_and_sized_to_the_panel():
@@ -303,7 +327,7 @@ def test_evaluation_job_shows_running_win_rates_then_results():
         builder.add(event)
     assert "/80" not in draw_evaluations(evaluation_rows(builder.snapshot()), 60, 9, THEME).text()
     assert builder.snapshot().progress == 13 / 40 and builder.snapshot().eta_s == pytest.approx(27 * 9.5)
-    assert unneeded_panels(builder.snapshot()) == PANELS.keys() - {"evaluations", "log"}
+    assert unneeded_panels(RunView(snapshot=builder.snapshot())) == PANELS.keys() - {"evaluations", "log"}
 
 
 def test_evaluations_panel_names_selection_and_report():
@@ -313,8 +337,8 @@ def test_evaluations_panel_names_selection_and_report():
         lines = draw_evaluations(rows, width, 9, THEME).text().splitlines()
         assert "purpose" in lines[0] and "report" in lines[1] and "selection" in lines[2]
     assert "purpose" not in draw_evaluations(rows[:1], 60, 9, THEME).text()
-    assert "evaluations" in unneeded_panels(SnapshotBuilder([start_event()]).snapshot())
-    assert "evaluations" not in unneeded_panels(canned_view().snapshot)
+    assert "evaluations" in unneeded_panels(RunView(snapshot=SnapshotBuilder([start_event()]).snapshot()))
+    assert "evaluations" not in unneeded_panels(canned_view())
 
 
 def test_machine_panel_omits_unknown_values():
@@ -347,4 +371,4 @@ def test_wrap_keeps_words_and_width():
 def test_rating_panels_depend_on_the_opponent_mix(mix, shown):
     config = {"opponents": {} if mix is None else {"mix": mix}}
     snapshot = SnapshotBuilder([replace(start_event(), config=config)]).snapshot()
-    assert {"league", "rating"} - unneeded_panels(snapshot) == shown
+    assert {"league", "rating"} - unneeded_panels(RunView(snapshot=snapshot)) == shown

@@ -78,9 +78,9 @@ async def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(dashboard, h
     async with dashboard(living) as user:
         await user.until("win rate")
         panel = user.app.screen.panels["entropy"]
-        assert not panel.ghost.updates
+        assert not panel.ghost.curves.updates
         await user.press("b")
-        await user.holds(lambda: panel.ghost.updates, "no ghost on\n")
-        assert len(panel.ghost.updates) == 40, "the older run of the same preset"
+        await user.holds(lambda: panel.ghost.curves.updates, "no ghost on\n")
+        assert len(panel.ghost.curves.updates) == 40, "the older run of the same preset"
         await user.press("b")
-        assert not panel.ghost.updates
+        assert not panel.ghost.curves.updates

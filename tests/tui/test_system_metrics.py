@@ -97,9 +97,9 @@ def test_memory_axis_is_in_gib():
 
 def test_system_panel_is_unneeded_without_metrics():
     silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
-    assert "system_metrics" in unneeded_panels(viewed(updates(5, **silent)).snapshot)
-    assert "system_metrics" not in unneeded_panels(viewed(updates(5)).snapshot)
-    assert "system_metrics" not in unneeded_panels(SnapshotBuilder([start_event()]).snapshot()), (
+    assert "system_metrics" in unneeded_panels(viewed(updates(5, **silent)))
+    assert "system_metrics" not in unneeded_panels(viewed(updates(5)))
+    assert "system_metrics" not in unneeded_panels(RunView(snapshot=SnapshotBuilder([start_event()]).snapshot())), (
         "unknown before the first update"
     )
     assert "no data yet" in drawn(viewed(updates(5, **silent)), 30, 6)

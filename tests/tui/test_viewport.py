@@ -123,28 +123,28 @@ def test_chart_fits_any_size_in_any_viewport(viewport, size):
 
 async def test_viewport_is_shared_by_all_charts(dashboard, living):
     async with dashboard(living) as user:
-        await user.until("1.25M steps")
+        await user.until("1.1M steps")
         await user.press("plus")
-        await user.until("625k")
-        assert user.text.count("625k") >= 8, "all charts show the same part"
+        await user.until("550k")
+        assert user.text.count("550k") >= 8, "all charts show the same part"
         await user.press("shift+left")
-        await user.until("469k", "1.09M steps")
+        await user.until("412k", "962k steps")
         await user.press("0")
-        await user.holds(lambda: "625k" not in user.text)
+        await user.holds(lambda: "550k" not in user.text)
         await user.press("v", *["left"] * 8)
-        await user.until("924k")
+        await user.until("943k")
         at_cross = user.text
         await user.press("left")
         await user.holds(lambda: user.text != at_cross)
         await user.press("escape")
-        await user.holds(lambda: "904k" not in user.text)
+        await user.holds(lambda: "926k" not in user.text)
         await user.press("L")
         await user.until(" log ")
 
 
 async def test_mouse_sets_crosshair_and_wheel_zooms(dashboard, living):
     async with dashboard(living) as user:
-        await user.until("1.25M steps")
+        await user.until("1.1M steps")
         await user.pilot.click("#panel-return", offset=(20, 4))
         await user.holds(lambda: user.app.screen.viewport.crosshair is not None)
         panel = user.app.screen.query_one("#panel-return")
@@ -163,7 +163,7 @@ async def test_panel_search_matches_words_and_patterns(dashboard, living, size):
         await user.press("enter")
         assert "clip|elo" in user.text, "the filter stays visible"
         await user.press("escape")
-        await user.holds(lambda: "return" in user.text and "clip|elo" not in user.text)
+        await user.holds(lambda: "win rate " in user.text and "clip|elo" not in user.text)
 
 
 def test_filter_treats_invalid_regex_as_literal():

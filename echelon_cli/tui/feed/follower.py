@@ -112,6 +112,7 @@ class RunFollower(FileFollower):
             reason=status.reason if status else "",
             phase=status.phase if status else "",
             preset=status.preset if status else "",
+            kind=(status.kind if status else "") or "train",
             snapshot=replace(self._snapshot, reports=self._evaluations.results),
             curves=self._curves,
             heat_maps=self._heat_maps.heat_maps,

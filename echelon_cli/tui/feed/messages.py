@@ -52,6 +52,7 @@ class RunView:
     reason: str = ""
     phase: str = ""
     preset: str = ""
+    kind: str = "train"
     snapshot: RunSnapshot = RunSnapshot()
     curves: Curves = field(default_factory=Curves)
     heat_maps: HeatMaps | None = None

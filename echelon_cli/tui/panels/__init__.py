@@ -18,6 +18,7 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.output import measured, percent
 from echelon_cli.tui.charts.chart import Chart, Series
 from echelon_cli.tui.charts.plot import Mark
+from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import speed
 from echelon_cli.tui.layout import COLUMNS, Slot
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelRewardTerms, PanelSpeed
@@ -244,8 +245,13 @@ COMPARED: tuple[str, ...] = tuple(name for name, spec in PANELS.items() if spec.
 
 SLOTS: tuple[Slot, ...] = tuple(Slot(name, spec.page, spec.span, weight=spec.weight) for name, spec in PANELS.items())
 
-EVALUATION_SLOTS: tuple[Slot, ...] = tuple(Slot(name, PANELS[name].page, COLUMNS) for name in ("evaluations", "log"))
-"""Panels of an evaluation job, shown at once."""
+KIND_SLOTS: dict[str, tuple[Slot, ...]] = {
+    "train": SLOTS,
+    "eval": tuple(Slot(name, PANELS[name].page, COLUMNS) for name in ("evaluations", "log")),
+}
+"""Panels of a job by its kind, those of other kinds than training shown at once."""
+
+OTHER_SLOTS: tuple[Slot, ...] = (Slot("log", PANELS["log"].page, COLUMNS),)
 
 
 def chart_of(name: str) -> Chart:
@@ -263,11 +269,11 @@ def compared_title(name: str) -> str:
     return f"{title}: {first}" if (len(found.series) > 1 or found.marks) and first != title else title
 
 
-def slots_of(snapshot: RunSnapshot) -> tuple[Slot, ...]:
-    return EVALUATION_SLOTS if snapshot.is_evaluation else SLOTS
+def slots_of(view: RunView) -> tuple[Slot, ...]:
+    return KIND_SLOTS.get("eval" if view.snapshot.is_evaluation else view.kind, OTHER_SLOTS)
 
 
-def unneeded_panels(snapshot: RunSnapshot) -> frozenset[str]:
-    if snapshot.is_evaluation:
-        return frozenset(PANELS) - {slot.name for slot in EVALUATION_SLOTS}
-    return frozenset(name for name, spec in PANELS.items() if not spec.is_needed(snapshot))
+def unneeded_panels(view: RunView) -> frozenset[str]:
+    if (slots := slots_of(view)) is not SLOTS:
+        return frozenset(PANELS) - {slot.name for slot in slots}
+    return frozenset(name for name, spec in PANELS.items() if not spec.is_needed(view.snapshot))

@@ -17,8 +17,9 @@ from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, trace_o
 from echelon_cli.tui.charts.plot import RunMarks, Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import brief, short_run_id, speed
+from echelon_cli.tui.format import brief, difference, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
+from echelon_cli.tui.panels.win_rate import evaluated
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
@@ -27,6 +28,7 @@ Runs = tuple[RunView, ...]
 FIGURES: tuple[tuple[str, int], ...] = (
     ("eval", 5),
     ("interval", 8),
+    ("diff", 4),
     ("opponent", 8),
     ("best", 5),
     ("steps", 6),
@@ -89,9 +91,12 @@ def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme:
         grid.put(4, number, truncate(name, name_width, theme.symbols.ellipsis), role)
         state = f"{theme.state_symbol(view.state)} {view.state}" if view.state else ""
         grid.put(state_start, number, state, STATE_ROLES.get(view.state, ""))
-        for figure, text in headline_figures(view).items():
-            if figure in ends:
-                grid.right(ends[figure], number, text)
+        figures = dict.fromkeys(ends, ("", "")) | {key: (text, "") for key, text in headline_figures(view).items()}
+        own, first = view.snapshot.evaluation, runs[0].snapshot.evaluation
+        if own and first and number > 1:
+            figures["diff"] = difference(evaluated(own), evaluated(first))
+        for figure, end in ends.items():
+            grid.right(end, number, *figures[figure])
     return grid
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.reactive import reactive
 
+from echelon.jobs.kinds import has_plan
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import ALERT_LIFETIME_S, opponent_name
 from echelon_cli.output import count, duration, interval, measured, percent
@@ -117,6 +118,10 @@ def _figures(view: RunView) -> tuple[Figure, ...]:
     update, snapshot = view.snapshot.update, view.snapshot
     if snapshot.is_evaluation:
         return _job_figures(snapshot)
+    if view.kind != "train":
+        played = snapshot.round
+        text = f"round {played.round} of {played.rounds}, {played.played} of {played.matches} matches" if played else ""
+        return (Figure(label=text, value=view.kind, role="bold"),)
     win_rate, per_s = (update.win_rate, update.steps_per_s) if update else (math.nan, math.nan)
     return (
         *_evaluation_figures(snapshot),
@@ -130,7 +135,8 @@ def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
     last, best = snapshot.evaluation, snapshot.best
     if last is None:
         upcoming = next_evaluation_text(snapshot)
-        return (Figure(label="", value=UNTRAINED, notes=(f"evaluation at {upcoming}" if upcoming else "",), role="bold"),)
+        note = f"evaluation at {upcoming}" if upcoming else ""
+        return (Figure(label="", value=UNTRAINED, notes=(note,), role="bold"),)
     bounds, at = f"{interval(last.win_low, last.win_high)}%", f"at {count(last.global_step)}"
     against = f"{bounds} against {opponent_name(last.opponent)}"
     notes = (f"{against} {at} steps", f"{against} {at}", against, bounds)
@@ -169,7 +175,8 @@ def _fitting(notes: tuple[str, ...], columns: int) -> str:
 
 def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
     """Draw the headline figures in one line, and the progress bar in the remaining columns."""
-    text, figures = progress_text(view.snapshot, grid.width), list(_figures(view))
+    text = progress_text(view.snapshot, grid.width) if has_plan(view.kind) else ""
+    figures = list(_figures(view))
     columns = grid.width - len(text) - 3 - (MIN_BAR if grid.width >= BAR_FROM else 0)
     while len(figures) > 1 and _columns(figures, len(figures[0].notes) > 1) > columns:
         figures.remove(max(figures, key=lambda figure: figure.rank))
@@ -182,7 +189,7 @@ def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
         spans.append(("  ", ""))
     x = grid.spans(0, 1, spans)
     width = grid.width - x - len(text) - 2
-    if width >= MIN_BAR - 2:
+    if text and width >= MIN_BAR - 2:
         grid.spans(x, 1, share_bar(view.snapshot.progress, width, theme))
     grid.right(grid.width - 1, 1, text, "bold")
 
@@ -193,10 +200,11 @@ def progress_text(snapshot: RunSnapshot, width: int) -> str:
     if width < FULL_ID_FROM or snapshot.start is None or snapshot.is_evaluation:
         return text
     limit = f" or {snapshot.start.max_minutes:g} min" if snapshot.start.max_minutes else ""
-    return f"update {snapshot.update.update if snapshot.update else 0}, {text} of {count(snapshot.start.total_steps)} steps{limit}"
+    update = snapshot.update.update if snapshot.update else 0
+    return f"update {update}, {text} of {count(snapshot.start.total_steps)} steps{limit}"
 
 
 def _columns(figures: list[Figure], with_note: bool) -> int:
-    """Return the columns that figures take in the short header, the first one with a note of the second length."""
+    """Return the columns that figures take in the header, the first one with a note of the second length."""
     note = cell_len(figures[0].notes[min(SHORT_NOTE, len(figures[0].notes) - 1)]) + 1 if with_note else 0
     return 1 + note + sum(cell_len(figure.value) + cell_len(figure.label) + 3 for figure in figures)

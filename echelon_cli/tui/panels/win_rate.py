@@ -9,7 +9,7 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import opponent_name
 from echelon_cli.output import count, interval, percent
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import FIGURE_ROWS, brief, large, short_run_id, speed
+from echelon_cli.tui.format import FIGURE_ROWS, brief, difference, large, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
@@ -55,7 +55,9 @@ def _draw_evaluation(grid: Grid, snapshot: RunSnapshot, theme: Theme) -> None:
         return
     against = f"wins against {opponent_name(last.opponent)}"
     grid.put(0, 0, truncate(against, FIGURE_CELLS - 1, theme.symbols.ellipsis), "dim")
-    for row, text in enumerate(large(percent(last.win_rate)) if theme.glyphs != "ascii" else ("", percent(last.win_rate))):
+    for row, text in enumerate(
+        large(percent(last.win_rate)) if theme.glyphs != "ascii" else ("", percent(last.win_rate))
+    ):
         grid.put(0, 1 + row, text, "mark")
     grid.put(0, FIGURE_ROWS + 1, f"{interval(last.win_low, last.win_high)}% at {count(last.global_step)} steps", "dim")
 
@@ -68,18 +70,9 @@ def next_evaluation_text(snapshot: RunSnapshot) -> str:
     return f"update {update}" + (f", in {brief(seconds)}" if math.isfinite(seconds) else "")
 
 
-def difference(value: EventEval, baseline: EventEval) -> tuple[str, str]:
-    """Return by how many percentage points an evaluation is better, and its role: it is dim within the uncertainty.
-
-    Empty where the opponents differ.
-    """
-    if value.opponent != baseline.opponent:
-        return "", ""
-    points, spread = value.win_rate - baseline.win_rate, math.hypot(
-        *(event.win_high - event.win_low for event in (value, baseline))
-    )
-    is_clear = abs(points) > spread / 2
-    return f"{100 * points:+.0f}", ("good" if points > 0 else "bad") if is_clear else "dim"
+def evaluated(event: EventEval) -> tuple[float, float, float, str]:
+    """Return win rate, interval and opponent of an evaluation."""
+    return event.win_rate, event.win_low, event.win_high, event.opponent
 
 
 def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
@@ -91,9 +84,10 @@ def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
     if best is not None and snapshot.is_trained(best):
         rows.append(("best", f"{percent(best.win_rate)} at {count(best.global_step)}", "mark"))
     if (other := baseline.snapshot.evaluation) is not None:
-        shift, role = difference(snapshot.evaluation, other) if snapshot.evaluation else ("", "")
-        rows.append((f"{short_run_id(baseline.id)}", f"{percent(other.win_rate)}", "ghost"))
-        rows += [("difference", shift, role)] if shift else []
+        own = snapshot.evaluation
+        points, role = difference(evaluated(own), evaluated(other)) if own else ("", "")
+        rows.append(("behind", f"{percent(other.win_rate)} {short_run_id(baseline.id)}", "dim"))
+        rows += [("difference", f"{points} points", role)] if points else []
     if update is not None:
         rows.append(("training", f"{percent(update.win_rate)} in the mix", "series1"))
         rows.append(("speed", f"{speed(update.steps_per_s)} steps/s", "series1"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
 
-from echelon_cli.tui.actions import previous_run
+from echelon_cli.tui.actions import baseline_of, previous_run
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings
@@ -20,6 +20,12 @@ from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
+
+
+def baseline_of_run(root: Path) -> Path | None:
+    """Return the baseline beside a run; None where the run is the baseline itself."""
+    found = baseline_of(root.parent)
+    return None if found == root else found
 
 
 class RunScreen(RunActions, ChartScreen):
@@ -61,6 +67,7 @@ class RunScreen(RunActions, ChartScreen):
     def prepare(self) -> None:
         latest = self.dashboard.run_view
         self.show_run(latest if latest.root == self.root else self._view)
+        self._show_behind(baseline_of_run)
 
     def activate(self) -> None:
         latest = self.dashboard.run_view
@@ -84,9 +91,9 @@ class RunScreen(RunActions, ChartScreen):
             self.query_one(HeaderPanel).view = view
             for panel in self.panels.values():
                 panel.view = view
-            if (unneeded := unneeded_panels(view.snapshot)) != self.unneeded:
-                self.unneeded, self.slots = unneeded, slots_of(view.snapshot)
-                self.on_one_page = view.snapshot.is_evaluation
+            if (unneeded := unneeded_panels(view)) != self.unneeded:
+                self.unneeded, self.slots = unneeded, slots_of(view)
+                self.on_one_page = self.slots is not SLOTS
                 self.relayout()
 
     def _show_ghost(self, view: RunView) -> None:
@@ -121,15 +128,20 @@ class RunScreen(RunActions, ChartScreen):
             self._subscribe()
             return
 
+        self._show_behind(baseline_of_run, previous_run)
+
+    def _show_behind(self, *finders: Callable[[Path], Path | None]) -> None:
+        """Show another run behind the charts: the first that one of ``finders`` finds."""
+
         async def find() -> None:
-            baseline = self.dashboard.baseline
-            found = baseline if baseline not in (None, self.root) else await asyncio.to_thread(previous_run, self.root)
-            if found is None:
+            for finder in finders:
+                if found := await asyncio.to_thread(finder, self.root):
+                    self._ghost = found
+                    self._subscribe()
+                    self.show_notice(f"behind the charts: {short_run_id(found.name)}")
+                    return
+            if len(finders) > 1:
                 self.show_notice("no earlier run of this preset; b marks a baseline in the list of runs")
-                return
-            self._ghost = found
-            self._subscribe()
-            self.show_notice(f"behind the charts: {short_run_id(found.name)}")
 
         self.run_worker(find())
 

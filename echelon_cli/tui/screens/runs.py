@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from textual.containers import Container
@@ -10,16 +11,20 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
+from echelon.jobs.labels import BASELINE
 from echelon.jobs.status import QUEUED
+from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import RunsView, RunView
 from echelon_cli.tui.feed.thread import RUNS
 from echelon_cli.tui.keys import Key, bindings, move_keys
 from echelon_cli.tui.panels import PANELS, PREVIEW
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions, TableScreen
+from echelon_cli.tui.theme import RUN_ROLES
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
-from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, RunTable
+from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, VIEWS, RunTable, columns_of
+from echelon_cli.tui.widgets.tabs import Tabs
 
 PREVIEW_FROM = (110, 34)
 """Columns and rows of the screen from which the charts of the selected run are always shown."""
@@ -105,7 +110,19 @@ class RunsScreen(RunActions, TableScreen):
         *RUN_KEYS,
         Key(keys="space", action="mark", label="mark", help="mark or unmark the run for comparison", rank=7),
         Key(keys="m", action="compare", label="compare", help="compare the marked runs", rank=6),
-        Key(keys="b", action="baseline", label="", help="make the run the baseline, which b shows behind charts"),
+        Key(
+            keys="b",
+            action="baseline",
+            label="baseline",
+            help="make the run the baseline: first in the list, behind the charts, in every comparison",
+            rank=8,
+        ),
+        *(
+            Key(keys=str(n), shown=f"1 to {len(VIEWS)}", action=f"view({n})", label="", help=help)
+            for n, help in enumerate(("kind of job", *[""] * (len(VIEWS) - 1)), start=1)
+        ),
+        Key(keys="right", action="turn(1)", label="", help="next kind of job"),
+        Key(keys="left", action="turn(-1)", label="", help="previous kind of job"),
         *move_keys("run", pages=True),
         Key(keys="escape", action="clear", label="", help="clear the filter"),
     )
@@ -120,6 +137,7 @@ class RunsScreen(RunActions, TableScreen):
         theme = self.dashboard.terminal_theme
         yield RunsSummary(theme=theme, id="summary")
         yield PromptField("filter", theme=theme, placeholder=PLACEHOLDER, id="filter")
+        yield Tabs(tuple(VIEWS), {}, "view", theme=theme, id="tabs")
         yield RunTable(theme=theme, id="runs")
         self._preview = [PANELS[name].make(PANELS[name].title, theme=theme) for name in PREVIEW]
         yield Container(*self._preview, id="preview")
@@ -135,7 +153,8 @@ class RunsScreen(RunActions, TableScreen):
 
     def lay_out(self, width: int, height: int) -> None:
         filter_rows = int(self.query_one(Input).display)
-        rows, charts, per_row = preview_of(width, height - filter_rows, len(self.dashboard.runs.rows))
+        runs = len(self.table.rows) if self.table.view_name == "training" else 0
+        rows, charts, per_row = preview_of(width, height - filter_rows, runs)
         preview = self.query_one("#preview")
         preview.styles.height = rows
         if charts:
@@ -147,9 +166,9 @@ class RunsScreen(RunActions, TableScreen):
             self._follow()
 
     def show_runs(self, view: RunsView) -> None:
-        changed = len(view.rows) != len(self.table.view.rows)
+        before = len(self.table.rows), self.table.view_name
         self.table.view = view
-        if changed:
+        if before != (len(self.table.rows), self.table.view_name):
             self.relayout()
         self._update_summary()
 
@@ -165,9 +184,19 @@ class RunsScreen(RunActions, TableScreen):
 
     def _update_summary(self) -> None:
         summary = self.query_one(RunsSummary)
-        summary.view, summary.shown = self.table.view, len(self.table.rows)
+        summary.view, summary.shown = self.table.view, sum(self.table.counts.values())
         summary.query_text, summary.problem = self.table.query_text, self.table.problem
         summary.redraw()
+        tabs, shown = self.query_one(Tabs), self.shown_views
+        labels = {name: f"{name} {self.table.counts[name]}" for name in shown}
+        tabs.pages, tabs.page = tuple(labels.values()), labels.get(self.table.view_name, "")
+        tabs.redraw()
+
+    @property
+    def shown_views(self) -> list[str]:
+        """The views that have runs; none where there is only one kind."""
+        shown = [name for name, runs in self.table.counts.items() if runs]
+        return shown if len(shown) > 1 else []
 
     def _follow(self) -> None:
         row = self.table.row
@@ -190,6 +219,16 @@ class RunsScreen(RunActions, TableScreen):
         self.table.focus()
         self.relayout()
 
+    def action_view(self, number: int) -> None:
+        if number <= len(self.shown_views):
+            self.table.show_view(self.shown_views[number - 1])
+            self._update_summary()
+            self.relayout()
+
+    def action_turn(self, by: int) -> None:
+        if shown := self.shown_views:
+            self.action_view((shown.index(self.table.view_name) + by) % len(shown) + 1)
+
     def action_open(self) -> None:
         row = self.table.row
         if row is not None:
@@ -204,24 +243,25 @@ class RunsScreen(RunActions, TableScreen):
     def action_mark(self) -> None:
         if not self.table.mark():
             self.show_notice(f"at most {len(self.table.marked)} runs can be compared", "warn")
-        elif len(self.table.marked) == 1:
+        elif len(self.table.marked) == 1 and not any(BASELINE in row.tags for row in self.table.view.rows):
             self.show_notice("mark one more run, then m compares them")
         elif self.table.marked:
             self.show_notice(f"m compares the {len(self.table.marked)} marked runs")
 
     def action_compare(self) -> None:
-        if len(self.table.marked) < 2:
+        pinned = [row.root for row in self.table.view.rows if BASELINE in row.tags]
+        roots = tuple(dict.fromkeys((*pinned, *self.table.marked)))[: len(RUN_ROLES)]
+        if len(roots) < 2:
             self.show_notice("mark two or more runs with space to compare them")
             return
-        self.dashboard.open("compare", tuple(self.table.marked))
+        self.dashboard.open("compare", roots)
 
     def action_baseline(self) -> None:
         row = self.table.row
         if row is None:
             return
-        is_off = self.dashboard.baseline == row.root
-        self.dashboard.baseline = None if is_off else row.root
-        self.show_notice("no baseline" if is_off else f"baseline: {row.id}; b on the screen of a run shows it")
+        pinned = [other.root for other in self.table.view.rows if BASELINE in other.tags]
+        self.dashboard.run_command(partial(actions.pin, pinned=pinned), row.root)
 
     def action_filter(self) -> None:
         field = self.query_one(Input)
@@ -237,7 +277,10 @@ class RunsScreen(RunActions, TableScreen):
         self.relayout()
 
     def action_order(self) -> None:
-        self.table.sort(SORT_COLUMNS[(SORT_COLUMNS.index(self.table.order) + 1) % len(SORT_COLUMNS)], is_reversed=False)
+        visible = {column.name for column in columns_of(self.table.rows)}
+        at = SORT_COLUMNS.index(self.table.order) + 1
+        order = next(name for name in (*SORT_COLUMNS[at:], *SORT_COLUMNS) if name in visible)
+        self.table.sort(order, is_reversed=False)
 
     def action_reverse(self) -> None:
         self.table.sort(is_reversed=not self.table.is_reversed)

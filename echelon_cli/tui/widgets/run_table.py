@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,12 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon.jobs.labels import NO_DIFFERENCE, variant_names
+from echelon.jobs.labels import BASELINE, NO_DIFFERENCE, variant_names
 from echelon_cli.listing import RunRow, opponent_name
 from echelon_cli.output import count, interval, measured, percent
 from echelon_cli.query import Query, config_of, parse
 from echelon_cli.tui.feed.messages import RunsView
-from echelon_cli.tui.format import age, short_run_id, speed
+from echelon_cli.tui.format import age, difference, short_run_id, speed
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
 from echelon_cli.tui.widgets.table import GridColumn, RowList, fitting
@@ -128,10 +129,22 @@ COLUMNS: tuple[GridColumn, ...] = (
         24,
         right=False,
         rank=10,
-        text=lambda row, now: row.status,
+        text=lambda row, now: "" if row.status == row.done else row.status,
         role=lambda row: STATE_ROLES.get(row.state, "") if row.reason else "warn" if row.alert else "dim",
     ),
 )
+
+KIND = GridColumn("kind", 6, right=False, rank=4, text=lambda row, now: row.kind)
+DONE = GridColumn("done", 34, right=False, rank=2, text=lambda row, now: row.done or "-")
+
+VIEWS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "training": (("train", ""), ()),
+    "evals": (("eval",), ("state", "run", "progress", "eval", "interval", "against", "done", "age", "status")),
+    "sweeps": (("sweep",), ("state", "run", "progress", "done", "age", "status")),
+    "league": (("arena", "shard"), ("state", "run", "kind", "progress", "done", "age", "status")),
+    "matches": ((), ("state", "run", "kind", "done", "age", "status")),
+}
+"""Views of the list: kinds of jobs, and names of columns; without kinds all others, without names all of training."""
 
 VARIANT_COLUMNS: tuple[GridColumn, ...] = (
     *(column for column in COLUMNS if column.name != "status"),
@@ -139,7 +152,7 @@ VARIANT_COLUMNS: tuple[GridColumn, ...] = (
 )
 """The same for a group that is shown alone: what differs among its runs precedes speed and progress."""
 
-COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}
+COLUMNS_BY_NAME = {column.name: column for column in (*COLUMNS, KIND, DONE)}
 
 SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", "ladder", "training", "return", "run")
 """Columns the list can be sorted by, in the order the key cycles through them."""
@@ -150,8 +163,38 @@ def visible_columns(width: int, columns: Sequence[GridColumn] = COLUMNS) -> list
 
 
 def sort_rows(rows: Sequence[RunRow], order: str, is_reversed: bool) -> list[RunRow]:
-    """Return the rows sorted by a column, missing values last unless reversed."""
-    return sorted(rows, key=COLUMNS_BY_NAME[order].key, reverse=is_reversed)
+    """Return the rows sorted by a column, missing values last unless reversed; the baseline is always first."""
+    ordered = sorted(rows, key=COLUMNS_BY_NAME[order].key, reverse=is_reversed)
+    return sorted(ordered, key=lambda row: BASELINE not in row.tags)
+
+
+def view_of(row: RunRow) -> str:
+    """Return the view of the list that shows a run."""
+    return next((name for name, (kinds, _) in VIEWS.items() if row.kind in kinds), "matches")
+
+
+def columns_of(rows: Sequence[RunRow]) -> list[GridColumn]:
+    """Return the columns for runs of one view, beside the baseline with the difference from it."""
+    names = VIEWS[view_of(rows[0])][1] if rows else ()
+    columns = VARIANT_COLUMNS if any(row.variant for row in rows) else COLUMNS
+    found = [COLUMNS_BY_NAME[name] for name in names] or list(columns)
+    pinned = next((row for row in rows if BASELINE in row.tags), None)
+    if pinned is not None and not names:
+        against = evaluated(pinned)
+        column = GridColumn(
+            "diff",
+            4,
+            rank=4,
+            text=lambda row, now: difference(evaluated(row), against)[0] if row.root != pinned.root else "",
+            role=lambda row: difference(evaluated(row), against)[1],
+        )
+        found.insert([column.name for column in found].index("against") + 1, column)
+    return found
+
+
+def evaluated(row: RunRow) -> tuple[float, float, float, str]:
+    """Return win rate, interval and opponent of the newest evaluation of a run."""
+    return row.eval_rate, row.eval_low, row.eval_high, row.opponent
 
 
 def draw_table(
@@ -167,7 +210,7 @@ def draw_table(
 ) -> Grid:
     """Return the heading and the rows from ``top`` on, with the cursor and the numbers of marked runs."""
     grid = Grid(*size)
-    columns = visible_columns(grid.width, VARIANT_COLUMNS if any(row.variant for row in rows) else COLUMNS)
+    columns = visible_columns(grid.width, columns_of(rows))
     spare = grid.width - 3 - sum(c.width + GAP for c in columns)
     has_status = any(column.name == "status" for column in columns)
     extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if has_status else spare}
@@ -184,6 +227,8 @@ def draw_table(
     for y, row in enumerate(rows[top : top + grid.height - 1], start=1):
         for column, x, wide in cells:
             _cell(grid, column, row, (x, y, wide), theme, now)
+        if BASELINE in row.tags:
+            grid.put(1, y, theme.symbols.mark, "mark")
         if row.root in marked:
             grid.put(1, y, str(list(marked).index(row.root) + 1), "mark")
         if top + y - 1 == cursor:
@@ -217,6 +262,7 @@ class RunTable(RowList):
         self.problem = ""
         """Error message of the query; empty where it is valid."""
         self.marked: list[Path] = []
+        self.view_name, self.counts = next(iter(VIEWS)), dict.fromkeys(VIEWS, 0)
         self._variants: dict[Path, str] = {}
         """Names of the runs of the group that is shown alone."""
         self._query: Query = parse("")
@@ -236,10 +282,20 @@ class RunTable(RowList):
         self.order = order or self.order
         self.is_reversed = self.is_reversed if is_reversed is None else is_reversed
         rows, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
+        self.counts = dict.fromkeys(VIEWS, 0) | Counter(map(view_of, rows))
+        if not self.counts[self.view_name]:
+            self.view_name = next((name for name in VIEWS if self.counts[name]), next(iter(VIEWS)))
+        rows = [row for row in rows if view_of(row) == self.view_name]
         self.rows = sort_rows(self._with_variants(rows), self.order, self.is_reversed)
         if not any(row.root == self._key for row in self.rows):
             self.go(at)
         self.redraw()
+
+    def show_view(self, name: str) -> None:
+        """Show another view, with its first run selected."""
+        self.view_name = name
+        self.sort()
+        self.go(0)
 
     def _with_variants(self, rows: Sequence[RunRow]) -> list[RunRow]:
         """Return the rows, of a single group with what differs among their configurations."""

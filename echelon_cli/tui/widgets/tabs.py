@@ -15,8 +15,9 @@ WIDE_MARGIN = 7
 class Tabs(CellView):
     """The pages of a small screen; a click opens one."""
 
-    def __init__(self, pages: Sequence[str], titles: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, pages: Sequence[str], titles: Mapping[str, str], action: str = "page", **options: Any) -> None:
         super().__init__(**options)
+        self.action = action
         self.pages, self.titles = pages, titles
         self.page, self.maximised = pages[0], ""
         self._click_areas: list[tuple[int, int, int]] = []
@@ -41,4 +42,4 @@ class Tabs(CellView):
     async def on_click(self, event: events.Click) -> None:
         for start, end, number in self._click_areas:
             if start <= event.x < end:
-                await self.run_action(f"screen.page({number})")
+                await self.run_action(f"screen.{self.action}({number})")

@@ -43,7 +43,7 @@ START_TIME = 1_795_000_000.0
 REPORTED = {"trivial": 0.96, "easy": 0.87, "medium": 0.74, "hard": 0.5, "expert": 0.31}
 """Win rates of evaluation jobs by level."""
 
-CONFIG = {"preset": "quickstart", "opponents": {"skill": "medium"}, "eval": {"every_updates": 60}}
+CONFIG = {"preset": "quickstart", "opponents": {"skill": "medium"}, "eval": {"every_updates": 50}}
 
 
 def start_event() -> EventStart:
