@@ -139,7 +139,7 @@ def _description(document: dict[str, Any], key: str) -> str:
         node = node.get("properties", {}).get(part, {})
         if target := node.get("$ref"):
             node = {**document["$defs"].get(target.rpartition("/")[2], {}), **node}
-    return node.get("description", "")
+    return " ".join(node.get("description", "").split())
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -100,11 +100,14 @@ def pin(root: Path, pinned: Sequence[Path]) -> ActionResult:
     return ("no baseline" if root in pinned else f"baseline: {root.name}"), "info"
 
 
-def baseline_of(home: Path) -> Path | None:
-    """Return the baseline among the runs of a folder; None without one."""
+def baseline_of(root: Path) -> Path | None:
+    """Return the baseline that a training run is compared with; None without one, or where it is the run itself."""
     from echelon.jobs.labels import BASELINE, read_labels
 
-    return next((paths.root for paths in list_runs(home) if BASELINE in read_labels(paths).tags), None)
+    if (kind := _preset_of(root)[0]) != "train":
+        return None
+    others = (paths for paths in list_runs(root.parent, str(kind)) if paths.root != root)
+    return next((paths.root for paths in others if BASELINE in read_labels(paths).tags), None)
 
 
 def previous_run(root: Path) -> Path | None:

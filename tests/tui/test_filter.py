@@ -97,7 +97,7 @@ def test_wide_help_has_two_columns():
     narrow = ["".join(text for text, _ in line) for line in help_lines(keys, make_theme(), 80)]
     assert "Keys" in wide[0] and "States" in wide[0] and len(wide) < 0.75 * len(narrow)
     assert all(len(line) <= 160 for line in wide)
-    assert sum(" 1 to 5 " in line for line in wide) == 1
+    assert sum(" 1 to 6 " in line for line in wide) == 1
     words = {word for line in narrow for word in line.split()}
     assert words <= {word for line in wide for word in line.split()}
 

@@ -10,11 +10,12 @@ import pytest
 
 from echelon.jobs import control
 from echelon.jobs.kinds import KINDS
+from echelon.jobs.labels import BASELINE
 from echelon.jobs.status import job_status
 from echelon.telemetry.log import EventLog
 from echelon_cli.tui.feed.messages import ViewChanged
 from echelon_cli.tui.layout import MIN_SIZE
-from echelon_cli.tui.panels import PAGES, PANELS
+from echelon_cli.tui.panels import PAGES, PANELS, WIDE_PAGES
 from echelon_cli.tui.panels.header import HeaderPanel
 from echelon_cli.tui.screens.base import COMMON_KEYS
 from echelon_cli.tui.screens.help import HelpScreen
@@ -25,7 +26,7 @@ from echelon_cli.tui.widgets.run_table import RunTable
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
 from tests.tui.conftest import POLL_S
-from tests.tui.support.canned import CONFIG, make_run, update_event
+from tests.tui.support.canned import CONFIG, make_evaluation, make_run, update_event
 
 SIZES = [(160, 48), (60, 20)]
 
@@ -54,7 +55,9 @@ async def test_enter_opens_a_run_that_is_followed_and_escape_returns(dashboard, 
     async with dashboard() as user:
         await user.until("amber-jackal")
         await user.press("enter")
-        await user.until("win rate", "gradient norm", "entropy", "reward terms", "curriculum", "running", "update 60")
+        await user.until("win rate", "gradient norm", "entropy", "running", "update 60")
+        await user.press("2")
+        await user.until("reward terms", "curriculum", "machine")
         assert isinstance(user.app.screen, RunScreen)
         with EventLog(living.metrics) as log:
             log.append(update_event(61, random.Random(1)))
@@ -135,20 +138,21 @@ async def test_panels_are_maximised_hidden_and_restored(dashboard, living):
         panels = user.app.screen.panels
         assert [name for name, panel in panels.items() if panel.display] == ["return"]
         await user.press("tab")
-        assert [name for name, panel in panels.items() if panel.display] == ["speed"]
+        assert [name for name, panel in panels.items() if panel.display] == ["losses"]
         await user.press("escape")
-        assert {name for name, panel in panels.items() if panel.display} == PANELS.keys() - user.app.screen.unneeded
+        overview = {name for name, spec in PANELS.items() if WIDE_PAGES[spec.page] == "overview"}
+        assert {name for name, panel in panels.items() if panel.display} == overview - user.app.screen.unneeded
         await user.press("h")
-        assert not panels["speed"].display
+        assert not panels["losses"].display
         await user.press("H")
-        assert panels["speed"].display
+        assert panels["losses"].display
 
 
 async def test_axis_key_changes_the_x_axis(dashboard, living):
     async with dashboard(living) as user:
         await user.until("steps")
         await user.press("x")
-        text = await user.until("2m00s")
+        text = await user.until("1m15s")
         assert "M steps │" not in text
         await user.press("x")
         await user.until("episodes │")
@@ -218,6 +222,7 @@ async def test_copied_folder_is_lost_unless_it_has_ended_and_shows_alerts(dashbo
     name = "20260101-090000-quickstart-noble-yak"
     paths = make_run(home, name, updates=8, host="another-machine", ended=ended, alerts=2 * bool(ended))
     async with dashboard(paths, size=(200, 60)) as user:
+        await user.press("2")
         await user.until(*words)
 
 
@@ -246,17 +251,61 @@ async def test_unneeded_panels_are_hidden_until_searched(dashboard, home, monkey
     monkeypatch.setitem(CONFIG["opponents"]["mix"], "league", 1.0)
     member = make_run(home, "20260101-120000-league-swift-lynx", updates=20, ended="completed")
 
+    def on_page(page):
+        return {name for name, spec in PANELS.items() if WIDE_PAGES[spec.page] == page}
+
     def shown(user):
         return {name for name, panel in user.app.screen.panels.items() if panel.display}
 
     async with dashboard(alone) as user:
-        await user.until("win rate", "curriculum", "machine")
-        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "league", "imitation"})
+        await user.until("win rate")
+        await user.holds(lambda: shown(user) == on_page("overview") - {"imitation"})
+        await user.press("right")
+        await user.holds(lambda: shown(user) == on_page("details") - {"rating", "league"})
         await user.press("slash", *"league")
         await user.holds(lambda: shown(user) == {"league"})
     async with dashboard(member) as user:
-        await user.until("win rate", "league")
-        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "imitation"})
+        await user.until("win rate")
+        await user.press("2")
+        await user.holds(lambda: shown(user) == on_page("details") - {"rating"})
+
+
+async def test_kinds_of_jobs_are_views_of_the_list_with_their_columns(dashboard, living, home):
+    make_evaluation(home, "20260101-130000-eval-brave-heron", batches=13)
+    async with dashboard(size=(120, 30)) as user:
+        text = await user.until("training 1", "evals 1", "amber-jackal", "steps/s")
+        assert "brave-heron" not in text and "260 of 800" not in text
+        await user.press("2")
+        text = await user.until("brave-heron", "260 of 800 matches")
+        assert "amber-jackal" not in text and "steps/s" not in text
+        await user.press("right")
+        await user.until("amber-jackal")
+        await user.press("slash", *"kind:eval")
+        await user.until("1 of 2 runs", "brave-heron")
+
+
+async def test_baseline_leads_every_order_and_is_behind_the_charts_of_other_runs(dashboard, living, ended, home):
+    other = make_run(home, "20260101-130000-quickstart-swift-lynx", updates=150, ended="stopped")
+    async with dashboard(size=(160, 48)) as user:
+        await user.until("quiet-heron", "amber-jackal", "swift-lynx")
+        table = user.app.screen.query_one(RunTable)
+        table.go([row.root for row in table.rows].index(ended.root))
+        await user.press("b")
+        await user.holds(lambda: table.rows[0].root == ended.root and table.rows[0].tags == (BASELINE,))
+        for key in ("o", "O", "o"):
+            await user.press(key)
+            assert table.rows[0].root == ended.root
+        assert "diff" in user.text
+        table.go([row.root for row in table.rows].index(other.root))
+        await user.press("b")
+        await user.holds(lambda: table.rows[0].root == other.root, "one baseline at most")
+        assert [row.tags for row in table.rows[1:]] == [(), ()]
+        table.go([row.root for row in table.rows].index(living.root))
+        await user.press("space", "m")
+        await user.holds(lambda: getattr(user.app.screen, "roots", ()) == (other.root, living.root))
+    async with dashboard(living) as user:
+        await user.until("behind    ", "swift-lynx", "difference", " points")
+        assert user.app.screen.panels["return"].ghost.id == other.id
 
 
 async def test_screen_being_removed_receives_no_messages(dashboard, living):

@@ -28,8 +28,8 @@ Runs = tuple[RunView, ...]
 FIGURES: tuple[tuple[str, int], ...] = (
     ("eval", 5),
     ("interval", 8),
-    ("diff", 4),
     ("opponent", 8),
+    ("diff", 4),
     ("best", 5),
     ("steps", 6),
     ("ladder", 6),
@@ -44,7 +44,7 @@ NAME_CELLS = 14
 
 KEY_SHARE = 0.4
 VALUE_GAP = 4
-NO_DIFFERENCE = "no difference in configuration"
+NO_DIFFERENCE = "no difference in options"
 
 DASHES = (0, 6, 3, 2, 9, 1)
 """Dot columns per dash of each run's curve in a theme without colour."""

@@ -1,16 +1,16 @@
-"""The new-run form: preset, the most used options, one line for all others, and the start of the run."""
+"""The new-run form: preset, common options, then all options in folded groups with a search; and the start."""
 
 from __future__ import annotations
 
 import asyncio
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from textual import events
 from textual.widget import Widget
+from textual.widgets import Input
 
 from echelon.files import error_text
 from echelon.runs import RunPaths
@@ -21,9 +21,13 @@ from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
+from echelon_cli.tui.widgets.table import first_visible
 
-PRESET, OTHERS = "preset", "others"
-"""First and last row of the form."""
+PRESET = "preset"
+"""First row of the form."""
+
+RUN = "run"
+"""Group of the options without a section."""
 
 OPTIONS = (
     "seed",
@@ -39,19 +43,18 @@ OPTIONS = (
     "env.num_packs",
     "eval.every_updates",
 )
-"""Options with a row of their own; the last row has the others as KEY=VALUE."""
-
-ROWS = (PRESET, *OPTIONS, OTHERS)
+"""Common options, first in the form; they are in their groups as well."""
 
 HELP = {
     PRESET: "Configuration that the run starts from; enter or p takes the next one.",
-    OTHERS: "Other options as KEY=VALUE, separated by blanks; echelon config show lists them.",
     "opponents.mix": "Profile of opponents: scripted, self, past, league or exploiter.",
 }
 
-NAME_CELLS, VALUE_CELLS = 20, 24
-DESCRIPTION_CELLS = 50
-"""Columns of names and values, and the fewest remaining ones in which rows have descriptions."""
+VALUE_CELLS, DESCRIPTION_CELLS = 20, 40
+"""Columns of values, and the fewest remaining ones in which rows have descriptions."""
+
+HELP_ROWS = 4
+"""Rows below the form with the description of the selected row."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,14 @@ class RunDraft:
         """Return the value of a row as it is typed."""
         if name == PRESET:
             return self.preset
-        if name == OTHERS:
-            changes = {key: value for key, value in self.changes.items() if key not in OPTIONS}
-            return shlex.join(f"{key}={value_text(value)}" for key, value in changes.items())
         return value_text(self.changes.get(name, self.values.get(name, "")))
 
     def with_text(self, name: str, text: str) -> dict[str, Any]:
         """Return the changes after a row was edited; ``ValueError`` for text that is no assignment."""
         from echelon.jobs.config_layers import parse_assignment
 
-        is_kept = (lambda key: key in OPTIONS) if name == OTHERS else (lambda key: key != name)
-        assigned = shlex.split(text) if name == OTHERS else [f"{name}={text}"] if text.strip() else []
-        return {key: value for key, value in self.changes.items() if is_kept(key)} | dict(
-            parse_assignment(assignment) for assignment in assigned
-        )
+        kept = {key: value for key, value in self.changes.items() if key != name}
+        return kept | dict([parse_assignment(f"{name}={text}")] if text.strip() else [])
 
     @property
     def count(self) -> str:
@@ -95,6 +92,32 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class FormRow:
+    """One row of the form: an option, or the heading of a group."""
+
+    name: str
+    group: tuple[str, ...] = ()
+    """Options of the group that the row is the heading of."""
+
+
+def form_rows(draft: RunDraft, unfolded: Collection[str], query: str) -> list[FormRow]:
+    """Return preset and common options, then every group, with its options where it is unfolded; or what is found."""
+    words = query.lower().split()
+    if words:
+        texts = {name: f"{name} {draft.descriptions.get(name, '')}".lower() for name in (PRESET, *draft.values)}
+        return [FormRow(name) for name, text in texts.items() if all(word in text for word in words)]
+    rows = [FormRow(name) for name in (PRESET, *OPTIONS)]
+    groups: dict[str, list[str]] = {}
+    for name in draft.values:
+        if name != PRESET:
+            groups.setdefault(name.partition(".")[0] if "." in name else RUN, []).append(name)
+    for group, names in groups.items():
+        rows.append(FormRow(group, tuple(names)))
+        rows += [FormRow(name) for name in names if group in unfolded]
+    return rows
 
 
 def make_draft(preset: str, changes: Mapping[str, Any]) -> RunDraft:
@@ -120,23 +143,39 @@ def cloned_changes(root: Path) -> tuple[str, dict[str, Any]]:
     return str(preset), {key: stored[key] for key in values if key not in same and key != "preset"}
 
 
-def draw_form(draft: RunDraft, cursor: int, size: tuple[int, int], theme: Theme) -> Grid:
-    """Return a row per option, and the description of the selected one below them."""
+def draw_form(
+    draft: RunDraft,
+    rows: Sequence[FormRow],
+    cursor: int,
+    unfolded: Collection[str],
+    size: tuple[int, int],
+    theme: Theme,
+) -> Grid:
+    """Return the rows around the cursor, and the description of the selected one below them."""
     grid = Grid(*size)
-    ellipsis = theme.symbols.ellipsis
-    for y, name in enumerate(ROWS):
-        is_changed = name in (PRESET, OTHERS) or name in draft.changes
-        value_end = grid.width - 1 if name == OTHERS else 2 + NAME_CELLS + VALUE_CELLS
-        value = truncate(draft.text(name), value_end - 2 - NAME_CELLS, ellipsis)
-        grid.put(2, y, name)
-        grid.put(2 + NAME_CELLS, y, value, "series1" if is_changed else "")
-        if name != OTHERS and grid.width - value_end >= DESCRIPTION_CELLS:
-            description = draft.descriptions.get(name, "")
-            grid.put(value_end + 1, y, truncate(description, grid.width - value_end - 2, ellipsis), "dim")
-    grid.put(0, cursor, theme.symbols.cursor)
-    grid.fill(cursor, "cursor")
-    lines = wrap(draft.descriptions.get(ROWS[cursor], ""), max(1, grid.width - 4))
-    for y, line in enumerate(lines, start=len(ROWS) + 1):
+    ellipsis, listed = theme.symbols.ellipsis, max(1, grid.height - HELP_ROWS)
+    if not rows:
+        return grid.centre(["no option matches; esc shows all"])
+    names = min(grid.width // 2, max(len(row.name) for row in rows) + 5)
+    top, end = first_visible(cursor, len(rows), listed), names + VALUE_CELLS
+    for y, row in enumerate(rows[top : top + listed]):
+        if row.group:
+            changed = len(draft.changes.keys() & set(row.group))
+            fold = theme.symbols.down if row.name in unfolded else theme.symbols.cursor
+            grid.put(2, y, f"{fold} {row.name}", "title")
+            grid.put(names, y, f"{len(row.group)} options" + (f", {changed} changed" if changed else ""), "dim")
+        else:
+            indent = 2 * any(above.group for above in rows[: top + y])
+            grid.put(2 + indent, y, truncate(row.name, names - 3 - indent, ellipsis))
+            role = "series1" if row.name in draft.changes else ""
+            grid.put(names, y, truncate(draft.text(row.name), VALUE_CELLS - 1, ellipsis), role)
+            if grid.width - end >= DESCRIPTION_CELLS:
+                grid.put(end, y, truncate(draft.descriptions.get(row.name, ""), grid.width - end - 2, ellipsis), "dim")
+    grid.put(0, cursor - top, theme.symbols.cursor)
+    grid.fill(cursor - top, "cursor")
+    selected = rows[cursor]
+    text = draft.descriptions.get(selected.name, "") or (f"Options of {selected.name}." if selected.group else "")
+    for y, line in enumerate(wrap(text, max(1, grid.width - 4))[: HELP_ROWS - 1], start=min(len(rows), listed) + 1):
         grid.put(2, y, line, "dim")
     return grid
 
@@ -146,21 +185,41 @@ class Form(CellView, can_focus=True):
 
     draft = RunDraft()
     cursor = 0
+    query = ""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.unfolded: set[str] = set()
 
     @property
-    def name_of_row(self) -> str:
-        return ROWS[self.cursor]
+    def rows(self) -> list[FormRow]:
+        return form_rows(self.draft, self.unfolded, self.query)
+
+    @property
+    def row(self) -> FormRow:
+        rows = self.rows
+        return rows[min(self.cursor, len(rows) - 1)] if rows else FormRow("")
 
     def move(self, by: int) -> None:
-        self.cursor = max(0, min(len(ROWS) - 1, self.cursor + by))
+        self.cursor = max(0, min(len(self.rows) - 1, self.cursor + by))
+        self.redraw()
+
+    def fold(self) -> None:
+        """Unfold or fold the selected group."""
+        self.unfolded ^= {self.row.name}
+        self.redraw()
+
+    def find(self, query: str) -> None:
+        self.query, self.cursor = query, 0
         self.redraw()
 
     def draw(self, width: int, height: int) -> Grid:
-        return draw_form(self.draft, self.cursor, (width, height), self.theme)
+        return draw_form(self.draft, self.rows, self.cursor, self.unfolded, (width, height), self.theme)
 
     def on_click(self, event: events.Click) -> None:
-        if event.y < len(ROWS):
-            self.cursor = event.y
+        listed = max(1, self.size.height - HELP_ROWS)
+        if event.y < min(len(self.rows), listed):
+            self.cursor = first_visible(self.cursor, len(self.rows), listed) + event.y
             self.redraw()
 
 
@@ -184,11 +243,12 @@ class NewRunScreen(BaseScreen):
     KEYS = (
         back_key("close; changes stay for the next time"),
         Key(keys="ctrl+s", shown="^s", action="start", label="start", help="start the run", rank=1),
-        Key(keys="enter", action="edit", label="edit", help="edit the value", rank=2),
+        Key(keys="enter", action="edit", label="edit", help="edit the value, or unfold the group", rank=2),
+        Key(keys="slash", shown="/", action="find", label="find", help="find options by words", rank=3),
         Key(keys="p", action="preset", label="preset", help="next preset", rank=5),
         Key(keys="u", action="undo", label="undo", help="reset the row to the preset", rank=6),
         Key(keys="U", action="reset", label="", help="reset every option to the preset"),
-        *move_keys("option"),
+        *move_keys("option", pages=True),
     )
     BINDINGS = bindings(KEYS)
 
@@ -196,6 +256,8 @@ class NewRunScreen(BaseScreen):
         """Show the form as it was left, or with the options of the run in the folder ``cloned``."""
         super().__init__()
         self._cloned = cloned
+        self._finds = False
+        """Whether the text field searches, rather than edits a value."""
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
@@ -247,24 +309,44 @@ class NewRunScreen(BaseScreen):
         self.field.display = False
         self.form.focus()
 
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._finds:
+            self.form.find(event.value)
+
     def on_input_submitted(self) -> None:
         draft = self.form.draft
+        if self._finds:
+            self._close_field()
+            return
         try:
-            changes = draft.with_text(self.form.name_of_row, self.field.value)
+            changes = draft.with_text(self.form.row.name, self.field.value)
         except ValueError as error:
             self.show_notice(str(error), "bad")
             return
         self._change(draft.preset, changes)
 
     def action_edit(self) -> None:
-        name = self.form.name_of_row
+        row, name = self.form.row, self.form.row.name
         if name == PRESET:
             self.action_preset()
+        if row.group:
+            self.form.fold()
+        if name in ("", PRESET) or row.group:
             return
-        self.field.prompt, self.field.value = name, self.form.draft.text(name)
+        self._open_field(name, self.form.draft.text(name))
+        self.show_notice(f"{name}: type a value; enter applies it, esc cancels")
+
+    def _open_field(self, prompt: str, value: str, *, finds: bool = False) -> None:
+        self._finds = finds
+        self.field.prompt, self.field.value = prompt, value
         self.field.display = True
         self.field.focus()
-        self.show_notice(f"{name}: type a value; enter applies it, esc cancels")
+
+    def action_find(self) -> None:
+        self._open_field("find", self.form.query, finds=True)
+
+    def action_page(self, by: int) -> None:
+        self.form.move(by * max(1, self.form.size.height - HELP_ROWS))
 
     def action_preset(self) -> None:
         from echelon.config.presets import PRESETS
@@ -275,7 +357,7 @@ class NewRunScreen(BaseScreen):
 
     def action_undo(self) -> None:
         draft = self.form.draft
-        self._change(draft.preset, draft.with_text(self.form.name_of_row, ""))
+        self._change(draft.preset, draft.with_text(self.form.row.name, ""))
 
     def action_reset(self) -> None:
         self._change(self.form.draft.preset, {})
@@ -308,5 +390,7 @@ class NewRunScreen(BaseScreen):
     def action_back(self) -> None:
         if self.field.display:
             self._close_field()
+        elif self.form.query:
+            self.form.find("")
         else:
             super().action_back()

@@ -22,12 +22,6 @@ from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
 
-def baseline_of_run(root: Path) -> Path | None:
-    """Return the baseline beside a run; None where the run is the baseline itself."""
-    found = baseline_of(root.parent)
-    return None if found == root else found
-
-
 class RunScreen(RunActions, ChartScreen):
     """Everything about one run."""
 
@@ -67,7 +61,7 @@ class RunScreen(RunActions, ChartScreen):
     def prepare(self) -> None:
         latest = self.dashboard.run_view
         self.show_run(latest if latest.root == self.root else self._view)
-        self._show_behind(baseline_of_run)
+        self._show_behind(baseline_of)
 
     def activate(self) -> None:
         latest = self.dashboard.run_view
@@ -128,7 +122,7 @@ class RunScreen(RunActions, ChartScreen):
             self._subscribe()
             return
 
-        self._show_behind(baseline_of_run, previous_run)
+        self._show_behind(baseline_of, previous_run)
 
     def _show_behind(self, *finders: Callable[[Path], Path | None]) -> None:
         """Show another run behind the charts: the first that one of ``finders`` finds."""

@@ -135,7 +135,7 @@ COLUMNS: tuple[GridColumn, ...] = (
 )
 
 KIND = GridColumn("kind", 6, right=False, rank=4, text=lambda row, now: row.kind)
-DONE = GridColumn("done", 34, right=False, rank=2, text=lambda row, now: row.done or "-")
+DONE = GridColumn("done", 20, right=False, rank=2, text=lambda row, now: row.done or "-")
 
 VIEWS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "training": (("train", ""), ()),
@@ -212,9 +212,9 @@ def draw_table(
     grid = Grid(*size)
     columns = visible_columns(grid.width, columns_of(rows))
     spare = grid.width - 3 - sum(c.width + GAP for c in columns)
-    has_status = any(column.name == "status" for column in columns)
-    extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if has_status else spare}
-    extra["status"] = spare - extra["run"]
+    last = next((name for name in ("done", "status") if name in {column.name for column in columns}), "")
+    extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if last else spare}
+    extra[last] = spare - extra["run"]
     cells, x = [], 2
     for column in columns:
         wide = column.width + extra.get(column.name, 0)
