@@ -156,4 +156,4 @@ def test_runs_compare_draws_overlaid_chart(echelon):
     assert code == 0 and "1■" in out and "2■" in out
     assert any(line.startswith("1 ") and "  2 " in line for line in out.splitlines()), "the legend has both"
     code, _, err = echelon("runs", "compare", "jackal", "heron", "--chart", "nothing")
-    assert code == 2 and "wins, return, speed" in err
+    assert code == 2 and "wins, return, losses" in err

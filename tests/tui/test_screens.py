@@ -298,7 +298,7 @@ async def test_baseline_leads_every_order_and_is_behind_the_charts_of_other_runs
         assert "diff" in user.text
         table.go([row.root for row in table.rows].index(other.root))
         await user.press("b")
-        await user.holds(lambda: table.rows[0].root == other.root, "one baseline at most")
+        await user.holds(lambda: table.rows[0].root == other.root and table.rows[0].tags == (BASELINE,))
         assert [row.tags for row in table.rows[1:]] == [(), ()]
         table.go([row.root for row in table.rows].index(living.root))
         await user.press("space", "m")
