@@ -80,10 +80,7 @@ export class App {
     this.share = new SharePanel(
       state,
       { picture: () => screen.picture(state), tier: () => screen.cost().tier },
-      {
-        file: (id) => api.fileUrl(id),
-        moment: () => (this.updateAddress(), location.href),
-      },
+      { file: (id) => api.fileUrl(id), moment: () => (this.updateAddress(), location.href) },
     );
     const keys = keyTable({
       showList,
@@ -109,13 +106,7 @@ export class App {
       play.startForm.root,
     );
     this.matchPage = el("main", { class: "match-page" }, [canvas, overlay, this.hud.root, play.root]);
-    root.append(
-      this.list.root,
-      this.league.root,
-      this.matchPage,
-      this.problem.root,
-      new Tooltip().root,
-    );
+    root.append(this.list.root, this.league.root, this.matchPage, this.problem.root, new Tooltip().root);
     bindKeys(state, keys, this.held);
     bindPointer(canvas, state, (x, y, twice) => {
       const mech = screen.pick(x, y);

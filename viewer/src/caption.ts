@@ -61,5 +61,10 @@ export function captionAt(match: MatchState, tick: number): string {
     if (tick < moment.tick || tick >= until) return [];
     return [{ since: moment.tick, text: () => captionSoFar(match, moment, tick) }];
   });
-  return shown.sort((a, b) => a.since - b.since).at(-1)?.text() ?? "";
+  return (
+    shown
+      .sort((a, b) => a.since - b.since)
+      .at(-1)
+      ?.text() ?? ""
+  );
 }

@@ -117,7 +117,9 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("View", ["z"], "Z", "Save a picture", () => exits.savePicture()),
     row("View", ["b"], "B", "Nameplates", (s) => control.toggle(s, "showBars")),
     row("View", ["c"], "C", "Match charts", (s) => control.toggle(s, "showChart")),
-    row("View", ["m"], "M", "Scoreboard: kills, damage, accuracy, zone time of all mechs", (s) => control.toggle(s, "showTable")),
+    row("View", ["m"], "M", "Scoreboard: kills, damage, accuracy, zone time of all mechs", (s) =>
+      control.toggle(s, "showTable"),
+    ),
     row("View", ["/"], "/", "Settings: graphics, sound, display", (s) => control.toggle(s, "showSettings")),
     row("View", ["\\"], "\\", "Fullscreen", () => exits.toggleFullscreen()),
     row("View", ["?"], "?", "Shortcuts", (s) => control.toggle(s, "showHelp")),

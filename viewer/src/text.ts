@@ -22,10 +22,19 @@ const JOINT = " and "; // between the names of a team's pilots
 /** Return the name of a team from the header, "bot: medium" for a scripted level, else its colour. */
 export function teamName({ teams, run }: Header, team: number): string {
   const { name = "", level = "" } = teams[team] ?? {};
-  return nameOf(level ? name : name.split(JOINT).map((pilot) => policyName(pilot, run)).join(JOINT), level, team);
+  return nameOf(
+    level
+      ? name
+      : name
+          .split(JOINT)
+          .map((pilot) => policyName(pilot, run))
+          .join(JOINT),
+    level,
+    team,
+  );
 }
 
-/** Return a policy as every list and page names it (`policy_name` of echelon/runs.py): "update 345 of stormy-marten". */
+/** Return the one name of a policy (`policy_name` of echelon/runs.py): "update 345 of stormy-marten". */
 export function policyName(name: string, run = ""): string {
   const [, league, update] = /^([\w-]+) u(\d+)$/.exec(name) ?? [];
   if (league) return `update ${update} of ${runLabel(league)}`;

@@ -213,7 +213,6 @@ describe("MatchScan", () => {
   });
 });
 
-
 describe("gaitPhase", () => {
   test("ends a chunk on a whole cycle near the recorded distance", () => {
     for (const walkedEnd of [0, 0.4, 1.9, -2.6, 11]) {

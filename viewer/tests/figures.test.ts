@@ -58,7 +58,8 @@ describe("the scoreboard", () => {
     const match = state.match!;
     const figures = at(600);
     const scope = (...mechs: number[]) => ({ match, mechs, figures });
-    const cell = (name: string, ...mechs: number[]) => cellsOf(scope(...mechs))[COLUMNS.findIndex((c) => c.name === name)];
+    const cell = (name: string, ...mechs: number[]) =>
+      cellsOf(scope(...mechs))[COLUMNS.findIndex((c) => c.name === name)];
     expect([cell("kills", 0), cell("kills", 0, 1, 2, 3, 4)]).toEqual(["2", "4"]);
     expect([cell("accuracy", 0), cell("accuracy", 4), cell("zone_s", 1)]).toEqual(["64 % of 11", "–", "16 s"]);
     expect(cell("state", 0, 1, 2, 3, 4)).toMatch(/^\d of 5 alive$/);

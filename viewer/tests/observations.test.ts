@@ -27,12 +27,22 @@ function packed(rows: number[][], contacts: number[], cut = 0): Uint8Array {
   const parts = [Uint32Array.of(text.length), text, Int32Array.from(contacts), words];
   const body = Buffer.concat(parts.map((part) => Buffer.from(part.buffer, part.byteOffset, part.byteLength)));
   const whole = body.subarray(0, body.length - cut);
-  return new Uint8Array(Buffer.concat([Uint32Array.of(whole.length), zlibSync(whole)].map((part) => Buffer.from(part.buffer))));
+  return new Uint8Array(
+    Buffer.concat([Uint32Array.of(whole.length), zlibSync(whole)].map((part) => Buffer.from(part.buffer))),
+  );
 }
 
 describe("observations", () => {
   test("are restored by column, and refused at another size", () => {
-    const found = unpackObservations(packed([[1, 2, 3, 1, 0.5, 2], [4, 5, 6, 0, 0.25, 3]], [7, -1]));
+    const found = unpackObservations(
+      packed(
+        [
+          [1, 2, 3, 1, 0.5, 2],
+          [4, 5, 6, 0, 0.25, 3],
+        ],
+        [7, -1],
+      ),
+    );
     expect([found.count, found.slots, [...found.contacts]]).toEqual([2, 1, [7, -1]]);
     expect(found.columns[5]).toEqual({ name: "aiming[0].range", low: 0, high: 8, unit: "15 vox" });
     expect([...found.values[1]]).toEqual([2, 5]);
@@ -52,7 +62,12 @@ describe("observations", () => {
       const [sin, cos] = [Math.sin(chunk.mech.yaw[at]), Math.cos(chunk.mech.yaw[at])];
       const values = [dx * cos + dy * sin, dy * cos - dx * sin, dz, 0.4, 1, 1];
       const rows = Array.from({ length: chunk.frames }, () => values);
-      const found = unpackObservations(packed(rows, rows.map(() => 6)));
+      const found = unpackObservations(
+        packed(
+          rows,
+          rows.map(() => 6),
+        ),
+      );
       const [belief] = beliefsAt(found, header, chunk, row * header.frame_ticks + 2, 3);
       expect([belief.mech, belief.slot]).toEqual([6, 0]);
       expect(belief.sure).toBeCloseTo(0.4, 5);
@@ -68,7 +83,12 @@ describe("observations", () => {
       mech === 9 ? Promise.reject(new Error("no actions")) : new Promise((done) => answers.push(done)),
     );
     const found = unpackObservations(packed([[0, 0, 0, 0, 1, 1]], [-1]));
-    expect([store.of(1, true), store.of(1, true), store.of(2, true), store.of(1, false)]).toEqual([null, null, null, null]);
+    expect([store.of(1, true), store.of(1, true), store.of(2, true), store.of(1, false)]).toEqual([
+      null,
+      null,
+      null,
+      null,
+    ]);
     expect(answers.length).toBe(2);
     answers[0](found);
     await later();
@@ -87,7 +107,15 @@ describe("series of a mech", () => {
     const scan = new MatchScan((number) => Promise.resolve(chunks[number]), header);
     scan.request(chunks.length, false, 3);
     while (scan.version < chunks.length) await later();
-    const found = unpackObservations(packed([[1, 2, 3, 1, 0.5, 2], [4, 5, 6, 0, 0.25, 3]], [7, -1]));
+    const found = unpackObservations(
+      packed(
+        [
+          [1, 2, 3, 1, 0.5, 2],
+          [4, 5, 6, 0, 0.25, 3],
+        ],
+        [7, -1],
+      ),
+    );
     const series = seriesOfMech(header, scan.curves!, found);
     expect(series.length).toBe(recordedNames(header).length + header.insight!.terms.length + COLUMNS.length);
     const end = chunks.at(-1)!;
@@ -98,7 +126,9 @@ describe("series of a mech", () => {
     const hull = of("hull share")[0];
     expect([-1, 0, 0.24, 0.25, 9].map((second) => valueAt(hull, second))).toEqual([NaN, 0.5, 0.5, 0.25, 0.25]);
     expect(of("contacts[0] edges").map(({ name }) => name)).toEqual(["ahead", "left", "up"]);
-    expect(valueText(header, "map edges", 0.5)).toBe(`0.500 map edges (${(Math.max(...header.world.size) / 2).toFixed(1)} vox)`);
+    expect(valueText(header, "map edges", 0.5)).toBe(
+      `0.500 map edges (${(Math.max(...header.world.size) / 2).toFixed(1)} vox)`,
+    );
     expect([valueText(header, "15 vox", 2), valueText(header, "flag", 1), valueText(header, "", NaN)]).toEqual([
       "2 × 15 vox (30.0 vox)",
       "yes",
@@ -110,7 +140,8 @@ describe("series of a mech", () => {
 /** Return the damage that a mech took in the golden match. */
 function scanned(mech: number): number {
   return chunks.reduce((sum, { events }) => {
-    for (let i = 0; i < events.count; i++) if (events.kind[i] === 1 && events.target[i] === mech) sum += events.value[i];
+    for (let i = 0; i < events.count; i++)
+      if (events.kind[i] === 1 && events.target[i] === mech) sum += events.value[i];
     return sum;
   }, 0);
 }

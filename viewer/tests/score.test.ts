@@ -2,14 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
-import {
-  aliveText,
-  goalText,
-  outcomeText,
-  resultText,
-  winnerText,
-  zoneText,
-} from "../src/score_text";
+import { aliveText, goalText, outcomeText, resultText, winnerText, zoneText } from "../src/score_text";
 import { policyName, teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";
@@ -91,9 +84,17 @@ test("teamName shows scripted levels as bots", () => {
 
 test("a policy has one name, whoever recorded it", () => {
   const run = "20261122-055435-standard-stormy-marten";
-  const names = [policyName("update 345", run), policyName("stormy-marten u345"), policyName(run), policyName("champion")];
+  const names = [
+    policyName("update 345", run),
+    policyName("stormy-marten u345"),
+    policyName(run),
+    policyName("champion"),
+  ];
   expect(names).toEqual(["update 345 of stormy-marten", "update 345 of stormy-marten", "stormy-marten", "champion"]);
-  const teams = [{ name: "human and update 5", level: "" }, { name: "update 5", level: "" }];
+  const teams = [
+    { name: "human and update 5", level: "" },
+    { name: "update 5", level: "" },
+  ];
   const header = { teams, run } as unknown as Header;
   expect([0, 1].map((team) => teamName(header, team))).toEqual([
     "human and update 5 of stormy-marten",

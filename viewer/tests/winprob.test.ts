@@ -54,7 +54,10 @@ describe("win probability", () => {
   });
 
   it("takes pilots for equal where a rating is unknown, which widens the band", () => {
-    const [equal, unknown] = [winPoint(withRatings(1600, 1600), chunks[0], 0), winPoint(withRatings(1600), chunks[0], 0)];
+    const [equal, unknown] = [
+      winPoint(withRatings(1600, 1600), chunks[0], 0),
+      winPoint(withRatings(1600), chunks[0], 0),
+    ];
     expect(unknown.p).toBe(equal.p);
     expect(unknown.high - unknown.low).toBeGreaterThan(equal.high - equal.low);
     expect([skillOf(withRatings(1600)), skillOf(withRatings(1600, 1600))]).toEqual([null, 0]);
@@ -133,8 +136,14 @@ describe("turning points", () => {
   it("are told when all of them has happened, and the most important one is the top", () => {
     const index = { chunks: [[0, 600, 0] as [number, number, number]] };
     const span = (to: number, kind = "multi_kill") => spanOf({ kind, tick: 300, to } as Moment, index, 20);
-    expect([span(16.5), span(30.9)]).toEqual([[280, 310], [280, 598]]);
-    expect([span(31.5), span(16.5, "swing")]).toEqual([[280, 600], [300, 300]]);
+    expect([span(16.5), span(30.9)]).toEqual([
+      [280, 310],
+      [280, 598],
+    ]);
+    expect([span(31.5), span(16.5, "swing")]).toEqual([
+      [280, 600],
+      [300, 300],
+    ]);
     expect(span(16.5, "comeback")).toEqual([300, 600]);
     expect(topMoment(moments)?.tick).toBe(300);
     expect(topMoment([])).toBeNull();

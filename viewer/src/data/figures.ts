@@ -24,7 +24,12 @@ export function addFigures(found: Figures, header: Header, chunk: Chunk, until =
   const { roster, weapons, tick_hz, zone } = header;
   const { events, mech, tick, mechs } = chunk;
   for (let i = 0; i < events.count && events.tick[i] <= until; i++) {
-    const [kind, actor, target, weapon] = [events.kind[i], events.actor[i], events.target[i], weapons[events.weapon[i]]];
+    const [kind, actor, target, weapon] = [
+      events.kind[i],
+      events.actor[i],
+      events.target[i],
+      weapons[events.weapon[i]],
+    ];
     const [by, at] = [roster[actor], roster[target]];
     const hostile = by && at && by.team !== at.team;
     const direct = (events.flags[i] & HitFlag.SPLASH) === 0;

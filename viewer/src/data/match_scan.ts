@@ -135,7 +135,8 @@ export class MatchScan {
     }
     // chunks needed later are requested again in their turn
     for (const at of this.outOfOrder.keys())
-      if (this.outOfOrder.size > 2 * MAX_REQUESTS && !wanted.some(({ done }) => at === done)) this.outOfOrder.delete(at);
+      if (this.outOfOrder.size > 2 * MAX_REQUESTS && !wanted.some(({ done }) => at === done))
+        this.outOfOrder.delete(at);
     this.version++;
   }
 

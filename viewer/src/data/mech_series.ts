@@ -1,5 +1,5 @@
-// Everything of one mech that can be drawn over the match: its figures, motion and actions, and every column of what its
-// policy observed. Pure.
+// Everything of one mech that can be drawn over the match: its figures, motion and actions, and every column of
+// what its policy observed. Pure.
 
 import type { Header } from "../protocol.gen";
 import { FIGURES, addFigures, noFigures } from "./figures";
@@ -116,6 +116,10 @@ export function valueText(header: Header, unit: string, value: number): string {
   if (unit === "flag") return value === 0 ? "no" : value === 1 ? "yes" : value.toFixed(2);
   const vox = voxels(header, unit, value);
   const times = vox !== null && unit !== "map edges" ? "× " : "";
-  const shown = [value.toFixed(digits), unit.includes("share") ? "" : times + unit, vox === null ? "" : `(${vox.toFixed(1)} vox)`];
+  const shown = [
+    value.toFixed(digits),
+    unit.includes("share") ? "" : times + unit,
+    vox === null ? "" : `(${vox.toFixed(1)} vox)`,
+  ];
   return shown.filter(Boolean).join(" ");
 }

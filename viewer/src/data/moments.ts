@@ -21,10 +21,14 @@ export function nextMoment(
 }
 
 /**
- * Return the ticks whose win probability a moment's caption compares; at the second one all that it tells has happened. A
- * comeback has when the match ends.
+ * Return the ticks whose win probability a moment's caption compares; at the second one all that it tells has happened.
+ * A comeback has when the match ends.
  */
-export function spanOf({ kind, tick, to }: Moment, { chunks }: Pick<IndexView, "chunks">, hz: number): [number, number] {
+export function spanOf(
+  { kind, tick, to }: Moment,
+  { chunks }: Pick<IndexView, "chunks">,
+  hz: number,
+): [number, number] {
   const last = chunks.at(-1)?.[1] ?? 0;
   if (kind === COMEBACK) return [tick, last];
   const [before, after] = kind === "swing" || kind === "hold" ? [0, 0] : [BEFORE_S, AFTER_S];

@@ -9,7 +9,7 @@ export const MEMORY_BYTES = 64 * 2 ** 20; // budget of decoded chunks
 const MAX_REQUESTS = 3; // at the same time
 const AHEAD = 4; // chunks prefetched in the direction of playback
 const SHOWN = 2; // chunks before it whose effects may show in the picture
-export const BEHIND = 4; // chunks prefetched against it, for the shot of the director that began there, and for reversing
+export const BEHIND = 4; // chunks prefetched against it, for the director's shot that began there, and for reversing
 const LEAST = 3; // chunks kept whatever they take: the current one and its neighbours
 
 /** Return the chunks around the cursor in the order of need: the current one, then alternating ahead and behind. */

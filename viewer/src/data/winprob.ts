@@ -115,8 +115,7 @@ const close = (s: Situation): Pair => pair((team) => Math.exp(-Math.max(0, s.lim
 
 const size = (s: Situation): number => Math.log2(Math.max(1, (s.present[0] + s.present[1]) / 2) / SIZE);
 
-const share = ({ alive, present }: Situation): number =>
-  (alive[0] + alive[1]) / Math.max(1, present[0] + present[1]);
+const share = ({ alive, present }: Situation): number => (alive[0] + alive[1]) / Math.max(1, present[0] + present[1]);
 
 /** A value that changes its sign when the teams are swapped; `group` is the quantity as the page names it. */
 interface Feature {

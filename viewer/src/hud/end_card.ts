@@ -86,7 +86,10 @@ export class EndCard {
     const best = bestMech(figures);
     const [kills, damage] = [figures.kills[best], Math.round(figures.damage[best])];
     const what = `${kills} ${kills === 1 ? "kill" : "kills"}, ${damage} damage`;
-    setText(this.best, `Best mech by kills, then damage: ${mechName(header, best)}, ${className(header, best)} (${what})`);
+    setText(
+      this.best,
+      `Best mech by kills, then damage: ${mechName(header, best)}, ${className(header, best)} (${what})`,
+    );
   }
 
   private watchFrom(tick: number): void {

@@ -103,11 +103,7 @@ export class Hud {
     this.layerLegend = new LayerLegend(state);
     this.fog = button("Fog of war (G)", icon(ICONS.fog), () => control.cycleFog(state));
     this.layer = button("Ground overlay (H)", icon(ICONS.layer), () => control.cycleLayer(state));
-    this.links = button(
-      "Sensor and targeting lines (X)",
-      icon(ICONS.links),
-      () => control.toggle(state, "showLinks"),
-    );
+    this.links = button("Sensor and targeting lines (X)", icon(ICONS.links), () => control.toggle(state, "showLinks"));
     this.timeline.views.append(...Object.values(this.cameras), el("hr"), this.fog, this.layer, this.links);
     const { tools } = this;
     tools.append(

@@ -160,10 +160,7 @@ export class MatchList {
     pick.addEventListener("change", () => actions.openFile(pick.files?.[0]));
     const drop = el("button", { class: "drop", attributes: { type: "button" }, onclick: () => pick.click() }, [
       icon(ICONS.file),
-      el("span", {}, [
-        "Open a replay file",
-        el("small", { text: "or drop an .ecr file anywhere" }),
-      ]),
+      el("span", {}, ["Open a replay file", el("small", { text: "or drop an .ecr file anywhere" })]),
     ]);
     for (const input of [this.run, this.text])
       input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));

@@ -1,6 +1,6 @@
 // The rosters of both teams at the sides: a row per mech with class, hit points, heat and stability. A click selects
-// and follows the mech. Teams of several packs have a row per pack in the order of their numbers, which opens and closes
-// its mechs; packs that fight are framed.
+// and follows the mech. Teams of several packs have a row per pack in the order of their numbers, which opens and
+// closes its mechs; packs that fight are framed.
 
 import * as control from "../control";
 import { type Pack, packsOf, recentDamage } from "../data/packs";

@@ -1,5 +1,5 @@
-// The score bar at the top, in two lines: both teams with zone points and the clock between them; below living mechs, win
-// probability, and who holds the zone or how the match ended.
+// The score bar at the top, in two lines: both teams with zone points and the clock between them; below living mechs,
+// win probability, and who holds the zone or how the match ended.
 
 import { scoreAt } from "../interpolate";
 import type { MatchState, ViewerState } from "../state";

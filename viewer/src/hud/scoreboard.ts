@@ -1,4 +1,4 @@
-// The scoreboard: figures and condition of every mech at the playhead, by team and pack with sums, sorted by any column.
+// The scoreboard: figures and condition of every mech at the playhead, by team and pack with sums, sortable.
 
 import * as control from "../control";
 import { type Figure, type Figures, sumOf } from "../data/figures";
@@ -52,7 +52,8 @@ const condition = (label: string, at: number, value: (scope: Scope) => number, s
   label,
   tip: `${label} now`,
   value,
-  text: (found, scope) => (scope.mechs.length === 1 ? conditionCells(scope.match, scope.mechs[0])[at] : sum(found, scope)),
+  text: (found, scope) =>
+    scope.mechs.length === 1 ? conditionCells(scope.match, scope.mechs[0])[at] : sum(found, scope),
 });
 const gauge = (label: string, at: number, name: "hp" | "legHp" | "heat" | "stability"): Column =>
   condition(
@@ -84,7 +85,12 @@ export const COLUMNS: readonly Column[] = [
   figure("zone_s", "Zone", "Time alive in the zone [s]", (seconds) => `${whole(seconds)} s`),
   condition("State", 0, living, (count, { mechs }) => `${count} of ${mechs.length} alive`),
   ...GAUGES.map((label, i) => gauge(label, i + 1, (["hp", "legHp", "heat", "stability"] as const)[i])),
-  condition("Position", GAUGES.length + 1, ({ match, mechs }) => match.poses.x[mechs[0]], () => ""),
+  condition(
+    "Position",
+    GAUGES.length + 1,
+    ({ match, mechs }) => match.poses.x[mechs[0]],
+    () => "",
+  ),
 ];
 const OPEN_TO_ALL = ["class", "state"]; // columns that say of a mech hidden by fog only what the roster says
 
@@ -147,13 +153,7 @@ export class Scoreboard {
       ]),
     );
     this.table.append(el("thead", {}, [el("tr", {}, [el("th", { text: "Mech" }), ...this.heads])]));
-    this.root = dialog(
-      "table",
-      "Scoreboard",
-      () => (state.showTable = false),
-      [this.table, this.note],
-      this.title,
-    );
+    this.root = dialog("table", "Scoreboard", () => (state.showTable = false), [this.table, this.note], this.title);
   }
 
   private sort(column: number): void {
@@ -223,9 +223,14 @@ export class Scoreboard {
         ...(team.packs.length > 1 ? [pack] : []),
         ...(team.packs.length <= 1 || pack.open ? inOrder(pack.rows) : []),
       ]);
-      if (sorts || !known) replaceChanged(team.body, (known ? [team, ...rows] : []).map(({ root }) => root));
+      if (sorts || !known)
+        replaceChanged(
+          team.body,
+          (known ? [team, ...rows] : []).map(({ root }) => root),
+        );
       for (const row of known ? [team, ...rows] : []) this.fill(row, scopeOf(row));
-      for (const { root, open } of team.packs) root.querySelector("button")?.setAttribute("aria-expanded", String(open));
+      for (const { root, open } of team.packs)
+        root.querySelector("button")?.setAttribute("aria-expanded", String(open));
     }
   }
 

@@ -1,5 +1,5 @@
-// Every value of a mech at the playhead as a row with its unit: figures, motion, actions, rewards, and each column of what
-// its policy observed, by block. A search finds rows; a click draws a row over the match.
+// Every value of a mech at the playhead as a row with its unit: figures, motion, actions, rewards, and each column of
+// what its policy observed, by block. A search finds rows; a click draws a row over the match.
 
 import { type MechSeries, matching, seriesOfMech, valueAt, valueText } from "../data/mech_series";
 import { rowAt } from "../data/observations";
@@ -95,7 +95,7 @@ export class SeriesList {
     const scripted = header.pilots !== undefined && header.pilots.script[mech] > 0;
     const at = clockText((found.tick + rowAt(found, tick) * found.step) / header.tick_hz);
     const reader = scripted ? "A policy in place of this scripted pilot" : "The policy";
-    return `${reader} received the ${found.columns.length} columns below at ${at}. Diamonds: where it believes contacts to be.`;
+    return `${reader} received the ${found.columns.length} columns below at ${at}. Diamonds: believed contacts.`;
   }
 
   private build(): void {
@@ -116,7 +116,13 @@ export class SeriesList {
 
   private fill(group: Group): void {
     group.rows = group.series.map((series) => this.makeRow(series, series.name));
-    group.root.append(el("div", { class: "series-rows" }, group.rows.map(({ root }) => root)));
+    group.root.append(
+      el(
+        "div",
+        { class: "series-rows" },
+        group.rows.map(({ root }) => root),
+      ),
+    );
   }
 
   private makeRow(series: MechSeries, name: string): Row {

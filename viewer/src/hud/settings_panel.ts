@@ -25,14 +25,20 @@ export class SettingsPanel {
     attributes: { type: "range", min: "0", max: "1", step: "0.05" },
   });
   private readonly screen = textButton("", toggleFullscreen, "button framed");
-  private readonly switches: readonly [HTMLInputElement, "sound" | "showMap" | "showBars" | "showLinks" | "showCutaways"][];
+  private readonly switches: readonly [
+    HTMLInputElement,
+    "sound" | "showMap" | "showBars" | "showLinks" | "showCutaways",
+  ][];
 
   /** `quality` returns the current graphics tier as text. */
   constructor(
     private readonly state: ViewerState,
     private readonly quality: () => string,
   ) {
-    this.switches = (["sound", "showMap", "showBars", "showLinks", "showCutaways"] as const).map((name) => [checkbox(), name]);
+    this.switches = (["sound", "showMap", "showBars", "showLinks", "showCutaways"] as const).map((name) => [
+      checkbox(),
+      name,
+    ]);
     for (const [input, name] of this.switches) input.addEventListener("change", () => (state[name] = input.checked));
     const [sound, map, plates, links, cutaways] = this.switches.map(([input]) => input);
     this.graphics.addEventListener("change", () => (state.quality = parseTier(this.graphics.value)));

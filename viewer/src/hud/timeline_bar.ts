@@ -48,10 +48,8 @@ export class TimelineBar {
   });
   private readonly loop = el("div", { class: "loop", aria: { hidden: "true" } });
   private readonly loopButton = button("Set loop start/end ([)", icon(ICONS.loop), () => control.markLoop(this.state));
-  private readonly newest = button(
-    "Open the run's newest match as soon as it starts",
-    icon(ICONS.newest),
-    () => control.toggle(this.state, "followNewest"),
+  private readonly newest = button("Open the run's newest match as soon as it starts", icon(ICONS.newest), () =>
+    control.toggle(this.state, "followNewest"),
   );
   private readonly marks = el("div", { class: "marks", aria: { hidden: "true" } });
   private readonly loaded = el("div", { class: "loaded", aria: { hidden: "true" } });

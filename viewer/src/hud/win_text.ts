@@ -25,8 +25,7 @@ export function basisText(point: WinPoint, seconds: number): string {
 /** Return who is the favourite at the start and why, or that there is none; "" later. */
 export function startText(point: WinPoint | null, seconds: number): string {
   if (!point || seconds > START_S) return "";
-  if (Math.abs(point.p - 0.5) < EVEN_SHARE)
-    return `Even at the start: blue ${percentText(point.p)} to win`;
+  if (Math.abs(point.p - 0.5) < EVEN_SHARE) return `Even at the start: blue ${percentText(point.p)} to win`;
   const team = point.p > 0.5 ? 0 : 1;
   const ahead = causesOf(EVEN, point).filter(({ share }) => share > 0 === (team === 0));
   const names = ahead.slice(0, MOST_CAUSES).map(({ group }) => groupText(group));

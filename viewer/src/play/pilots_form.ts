@@ -35,9 +35,7 @@ export class PilotsForm {
 
   open(header: Header, welcome: PlayWelcome): void {
     this.parameters = welcome.parameters;
-    this.names.replaceChildren(
-      ...welcome.parameters.map((name) => option(`${name}=`, "")),
-    );
+    this.names.replaceChildren(...welcome.parameters.map((name) => option(`${name}=`, "")));
     const choices = (label: string, unchanged: string) => {
       const group = (title: string, names: readonly string[]) => {
         const options = names.map((name) => option(name, policyName(name)));

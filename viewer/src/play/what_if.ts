@@ -150,10 +150,7 @@ export class WhatIfPanel {
     this.filled = true;
     this.form.open(match.header, this.play.welcome);
     const present = match.header.roster.flatMap(({ present: is }, mech) => (is ? [mechName(match.header, mech)] : []));
-    this.left.replaceChildren(
-      option(NOTHING_LEFT_OUT, "no mech"),
-      ...present.map((name) => option(name)),
-    );
+    this.left.replaceChildren(option(NOTHING_LEFT_OUT, "no mech"), ...present.map((name) => option(name)));
   }
 
   private ask(tick: number): void {
@@ -208,7 +205,9 @@ export class WhatIfPanel {
       el("h3", { text: `Who wins from ${at} on: ${result.runs} continuations, 95 % intervals` }),
       side("blue"),
       side("red"),
-      ...(estimate ? [el("p", { class: "play-hint small", text: `The win lane here: blue ${percentText(estimate.p)}` })] : []),
+      ...(estimate
+        ? [el("p", { class: "play-hint small", text: `The win lane here: blue ${percentText(estimate.p)}` })]
+        : []),
       ...(effect === "" ? [] : [el("p", { class: "whatif-effect", text: effect })]),
       el(
         "dl",
