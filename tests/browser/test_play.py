@@ -96,7 +96,7 @@ def test_browser_flies_into_the_zone_and_wins(page, tmp_path, gamepad):
         assert verify(tmp_path / ended["source"]["run"] / "replays" / ended["source"]["file"]).ok
         page.get_by_text("Watch the recording").click()
         page.wait_for_function(RECORDING, arg=ended["source"]["file"])
-        assert state(page, "flying") is False
+        assert state(page, "flying") is False and page.evaluate("() => echelon.play.problem") == ""
 
 
 @pytest.mark.long

@@ -16,7 +16,8 @@ const NOT_STORED = "No mistakes are stored in this file; `echelon replay info FI
 export function coachText({ of, tested, mistakes }: Coaching): string {
   if (tested === 0) return `Mistakes of ${of}: the match has no suspicious moment.`;
   const found = mistakes.length > 0 ? `${mistakes.length} of ${tested} moments are certain` : "nothing is certain";
-  return `Mistakes of ${of}: ${found}${mistakes.length > 0 ? "" : `; ${tested} moments were measured`}.`;
+  const measured = tested === 1 ? "1 moment was measured" : `${tested} moments were measured`;
+  return `Mistakes of ${of}: ${found}${mistakes.length > 0 ? "" : `; ${measured}`}.`;
 }
 
 export class CoachView implements Panel {

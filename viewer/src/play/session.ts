@@ -305,7 +305,7 @@ export class PlaySession {
   }
 
   leave(): void {
-    if (this.live && this.key !== "") this.send({ t: "leave" });
+    if (this.live && this.key !== "" && !this.ended) this.send({ t: "leave" }); // seats end with their match
     this.lose("");
     this.live?.close();
     this.live = null;
