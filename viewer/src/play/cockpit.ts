@@ -42,8 +42,6 @@ const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96
 export interface CockpitActions {
   showControls(): void;
   leave(): void;
-  again(): void;
-  next(opponent: string): void;
   watch(): void;
   coach(): void;
 }
@@ -122,10 +120,10 @@ export class Cockpit {
       el("div", {}, [this.lessonSkip, again]),
     ]);
     this.cardButtons = {
-      next: textButton("", () => actions.next(this.challenge), "button wide framed primary"),
+      next: textButton("", () => play.challenge(this.challenge), "button wide framed primary"),
       coach: textButton("My mistakes, measured", () => actions.coach(), "button wide framed"),
       watch: textButton("Watch the recording", () => actions.watch(), "button wide framed"),
-      again: textButton("The same map again", () => actions.again(), "button wide framed"),
+      again: textButton("The same map again", () => play.restart(), "button wide framed"),
       leave: textButton("Leave", () => actions.leave(), "button wide framed"),
     };
     this.card.append(

@@ -14,7 +14,7 @@ export class ControlsPanel {
   private readonly mouse = el("select");
   private readonly mouseInverted = checkbox();
   private readonly sticks = STICKS.map(() => el("select"));
-  private readonly warning = el("p", { class: "play-note problem-line", attributes: { role: "status" } });
+  private readonly warning = el("p", { class: "key-note problem-line", attributes: { role: "status" } });
   private readonly note = el("p", { class: "key-note soft", attributes: { role: "status" } });
 
   constructor(private readonly input: PilotInput) {

@@ -4,9 +4,9 @@
 import { el, field, option } from "../hud/dom";
 import { className, mechName, policyName } from "../text";
 import type { Header, PlayWelcome } from "../protocol.gen";
+import { SIDES } from "./gauges";
 
 const KEEP = ""; // value of fields that keep the recorded pilot
-const SIDES = ["blue", "red"] as const;
 const CHANGE = /^\s*([a-z0-9_.]+)\s*=\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*$/i;
 
 /** Return the parameter overrides in a text such as "laser.damage=28, heat.vent=2"; throws one line. */

@@ -69,8 +69,6 @@ export class Play {
     this.cockpit = new Cockpit(state, this.session, () => this.input, {
       showControls: () => this.showControls(),
       leave: () => this.leave(),
-      again: () => this.session.restart(),
-      next: (opponent) => this.session.challenge(opponent),
       watch: () => void this.watch(),
       coach: () => void this.watch(true),
     });

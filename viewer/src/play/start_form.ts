@@ -12,12 +12,13 @@ export class StartForm {
   private readonly rungs: readonly HTMLButtonElement[];
 
   constructor(private readonly play: PlaySession) {
-    const start = (opponent: string) => () => play.challenge(opponent);
-    this.rungs = LADDER.map((name) => textButton(name, start(name), "button framed"));
+    const rung = (name: string, opponent: string) =>
+      textButton(name, () => play.challenge(opponent), "button framed");
+    this.rungs = LADDER.map((name) => rung(name, name));
     this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, [
       el("h2", { text: "Fly a mech" }),
       this.note,
-      el("div", { class: "ladder" }, [textButton("Tutorial", start(TUTORIAL), "button framed"), ...this.rungs]),
+      el("div", { class: "ladder" }, [rung("Tutorial", TUTORIAL), ...this.rungs]),
     ]);
   }
 
