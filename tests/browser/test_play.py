@@ -122,8 +122,8 @@ def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_p
 @pytest.mark.long
 def test_list_starts_a_tutorial_that_waits_then_a_match_and_help_pauses_it(page, tmp_path):
     with served_session(make_home(tmp_path), {"idle": True, "size": 40, "packs": 1}) as address:
-        page.set_viewport_size(DESK)
-        page.goto(address)
+        page.set_viewport_size({"width": 800, "height": 480})
+        page.goto(address.replace("/#", "/?quality=low#"))
         page.get_by_role("button", name="Tutorial").click()
         page.wait_for_function(FLYING)
         assert page.evaluate("() => echelon.play.tutorial && echelon.play.opponent") == "trivial"
@@ -131,6 +131,7 @@ def test_list_starts_a_tutorial_that_waits_then_a_match_and_help_pauses_it(page,
         page.wait_for_function(PACED, arg=True)
         page.keyboard.press("Escape")
         page.wait_for_function(PACED, arg=False)
+        page.mouse.move(400, 320)
         page.mouse.down(button="right")  # the secondary trigger
         page.wait_for_function("() => /: /.test(document.querySelector('.cockpit-holds').textContent)")
         page.mouse.up(button="right")

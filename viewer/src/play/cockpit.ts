@@ -423,7 +423,8 @@ export class Cockpit {
   private showLesson(live: LiveMatch, now: number): void {
     const { poses } = live.match;
     const { play, stepFrom } = this;
-    this.lesson.hidden = !play.tutorial || play.ended !== null || play.progress !== "";
+    const runs = live.match.chunk !== null && play.session?.note === "" && play.ended === null;
+    this.lesson.hidden = !play.tutorial || !runs || play.progress !== "";
     if (this.lesson.hidden) return;
     const at = live.pilot;
     if (stepFrom.at === 0)
