@@ -25,7 +25,7 @@ from echelon.env.seats import Seats
 from echelon.gen.bank import build_bank
 from echelon.replay.codec import RecordHead, ReplayError, world_hash
 from echelon.replay.extra_records import read_seats, read_state, state_heads
-from echelon.replay.reader import Replay
+from echelon.replay.reader import Replay, action_entries, require_actions
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
 from echelon.sim.arsenal import mechanics_of
@@ -54,19 +54,10 @@ class RebuiltMoment(NamedTuple):
     """Why later states were not used, one line each."""
 
 
-def action_entries(header: Mapping[str, Any]) -> list[str]:
-    """Return the names of the entries of the recorded actions; empty without actions."""
-    return list(header.get("insight", header).get("actions", ()))
-
-
 def require_playable(recorded: Replay) -> EnvConfig:
     """Return the configuration of a match; ``ValueError`` where its actions are missing or play another match today."""
     header, name = recorded.header, recorded.path.name
-    actions = len(action_entries(header))
-    if not actions:
-        raise ValueError(
-            f"replay {name!r} has no actions, expected a column of them, as arena, eval and sim record them"
-        )
+    actions = len(require_actions(recorded))
     if (version := header["sim_version"]) != SIM_VERSION:
         recorded_on = datetime.fromtimestamp(header["created"], UTC)
         raise ValueError(

@@ -357,3 +357,17 @@ def read_world(path: Path, size: int, replay: str, open_file: Opener = open_regu
     if len(payload) != size:
         raise ReplayError(f"the world of replay {replay!r} is damaged, expected a zlib stream of {size} bytes")
     return payload
+
+
+def action_entries(header: Mapping[str, Any]) -> list[str]:
+    """Return the names of the entries of the recorded actions; empty without actions."""
+    return list(header.get("insight", header).get("actions", ()))
+
+
+def require_actions(recorded: Replay) -> list[str]:
+    """Return ``action_entries`` of a replay; ``ReplayError`` without any."""
+    if found := action_entries(recorded.header):
+        return found
+    raise ReplayError(
+        f"replay {recorded.path.name!r} has no actions, expected a column of them, as arena, eval and sim record them"
+    )

@@ -22,7 +22,7 @@ from echelon.arena import standings
 from echelon.arena.store import Store
 from echelon.replay.codec import WORLD_LEVEL, ReplayError
 from echelon.replay.embed import embed_world
-from echelon.replay.reader import Replay
+from echelon.replay.reader import Replay, require_actions
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING, PLAYED_AGAIN, READS, SLOW, TURNS, run_on, run_through
 from echelon.server.live import NoticeHub
@@ -183,6 +183,7 @@ async def observations(request: web.Request, found: Match) -> web.StreamResponse
     mech = int(request.match_info["n"])
     if not found.summary["complete"]:
         raise ReplayError(f"replay {found.path.name!r} is not complete: it is still being recorded, or was cut off")
+    await run_on(request.app, READS, request.app[CATALOGUE].read, found, require_actions)
     key = ("observations", *found.file, mech)
     body = await request.app[RESPONSE_CACHE].get(key, lambda: play_again(request.app, found, mech))
     return body_response(request, body, BINARY, REVALIDATE)

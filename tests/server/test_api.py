@@ -142,8 +142,10 @@ async def test_damaged_chunk_returns_422(home, client):
     assert (await get_json(client, f"/api/v1/matches/{MATCH}"))[0] == 200
 
 
-@pytest.mark.long
-async def test_observations_of_a_match_without_actions_are_refused_in_one_line(client):
+async def test_observations_of_a_match_without_actions_are_refused_in_one_line_before_a_process_starts(
+    client, monkeypatch
+):
+    monkeypatch.delattr("echelon.server.routes.play_again")
     status, body = await get_json(client, f"/api/v1/matches/{MATCH}/observations/0")
     assert status == 422 and body["detail"].startswith(f"replay {NAME!r} has no actions")
 

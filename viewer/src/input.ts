@@ -2,18 +2,19 @@
 // Bind functions return their unbind functions.
 
 import * as control from "./control";
+import { keyName } from "./keys";
 import type { ViewerState } from "./state";
 
 export interface KeyRow {
-  readonly keys: readonly string[]; // KeyboardEvent.key values, letters in lower case
+  readonly keys: readonly string[]; // names of keys, see keyName
   readonly shown: string; // the keys as displayed, separated by two spaces
   readonly label: string; // description of the action
   readonly group: "Time" | "Camera" | "Mechs" | "View";
-  readonly act: (state: ViewerState, event: KeyboardEvent) => void;
+  readonly act: (state: ViewerState, press: Press) => void;
   readonly held?: "repeats" | "glides"; // what a held key does; nothing by default
 }
 
-/** What moves the camera: the part of a key event that an action reads. */
+/** What an action reads: the name of the key, and whether Shift is held. */
 type Press = Pick<KeyboardEvent, "key" | "shiftKey">;
 
 export interface Exits {
@@ -48,10 +49,10 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("Time", [" ", "k"], "Space  K", "Play/Pause", (s) => control.togglePlay(s)),
     row("Time", ["arrowleft", "arrowright"], "←  →", "Previous/next frame; with Shift 5 s", (s, e) => arrows(s, e)),
     row("Time", ["j", "l"], "J  L", "Back/forward 10 s", (s, e) =>
-      control.seekBy(s, e.key.toLowerCase() === "j" ? -10 : 10),
+      control.seekBy(s, e.key === "j" ? -10 : 10),
     ),
     row("Time", ["arrowup", "arrowdown", ">", "<"], "↑  ↓", "Speed up/slow down (to reverse)", (s, e) =>
-      control.changeSpeed(s, e.key === "ArrowUp" || e.key === ">" ? 1 : -1),
+      control.changeSpeed(s, e.key === "arrowup" || e.key === ">" ? 1 : -1),
     ),
     row("Time", ["r"], "R", "Reverse playback", (s) => control.reverse(s)),
     row(
@@ -127,8 +128,7 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
 }
 
 /** Move the camera as a key does, by a number of short presses. */
-function glide(state: ViewerState, key: string, presses: number): void {
-  const name = key.toLowerCase();
+function glide(state: ViewerState, name: string, presses: number): void {
   const free = state.camera.mode === "free";
   if (name === "a" || name === "d") {
     const right = name === "a" ? -presses : presses;
@@ -144,8 +144,8 @@ function glide(state: ViewerState, key: string, presses: number): void {
   else control.zoomCamera(state, ZOOM ** (name === "-" ? presses : -presses));
 }
 
-function arrows(state: ViewerState, event: KeyboardEvent): void {
-  const step = event.key === "ArrowLeft" ? -1 : 1;
+function arrows(state: ViewerState, event: Press): void {
+  const step = event.key === "arrowleft" ? -1 : 1;
   if (event.shiftKey) control.seekBy(state, 5 * step);
   else control.stepFrames(state, step);
 }
@@ -209,12 +209,13 @@ export function bindKeys(state: ViewerState, table: readonly KeyRow[], held: Hel
       handledByFocus(event)
     )
       return;
-    const row = actions.get(event.key.toLowerCase());
+    const press = { key: keyName(event), shiftKey: event.shiftKey };
+    const row = actions.get(press.key);
     if (!row) return;
     event.preventDefault();
     if (event.repeat && row.held !== "repeats") return;
-    row.act(state, event);
-    if (row.held === "glides") held.press(event.code, event);
+    row.act(state, press);
+    if (row.held === "glides") held.press(event.code, press);
   };
   const up = (event: KeyboardEvent) => held.release(event.code);
   const leave = () => held.clear();

@@ -18,7 +18,9 @@ import "./style/play.css";
 import "./style/branches.css";
 import "./style/end.css";
 import { App } from "./app";
+import { learnLayout } from "./keys";
 
+void learnLayout();
 const app = new App(document.getElementById("app") ?? document.body);
 Object.assign(window, { echelon: app.handle });
 app.start();

@@ -2,6 +2,7 @@
 
 import * as control from "../control";
 import type { KeyRow } from "../input";
+import { keyLabel } from "../keys";
 import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../quality";
 import { Chart } from "./charts";
@@ -19,6 +20,7 @@ export class HelpPanel {
 
   private readonly graphics = el("p", { class: "key-note soft" });
   private readonly live = el("p", { class: "key-note", text: "The match is live: it goes on while this is open." });
+  private readonly keys: (readonly [HTMLElement, string])[] = []; // keys and their names, shown as the keyboard has them
   private paused: MatchState | null = null; // the match that goes on when the help closes
 
   /** `quality` returns the current graphics tier as text. */
@@ -27,7 +29,7 @@ export class HelpPanel {
     table: readonly KeyRow[],
     private readonly quality: () => string,
   ) {
-    const keysOf = ({ shown }: KeyRow) => shown.split("  ").map((key) => el("kbd", { text: key }));
+    const keysOf = ({ shown }: KeyRow) => shown.split("  ").map((name) => this.key(name));
     const groups = (["Time", "Camera", "Mechs", "View"] as const).map((group) => {
       const rows = table.filter((row) => row.group === group);
       const entries = rows.flatMap((row) => [el("dt", {}, keysOf(row)), el("dd", { text: row.label })]);
@@ -36,6 +38,12 @@ export class HelpPanel {
     const mouse = "Mouse: drag rotates, right or Shift drag pans, wheel zooms, click selects, double-click follows.";
     const parts = [this.live, legend(), ...groups, el("p", { class: "key-note soft", text: mouse }), this.graphics];
     this.root = dialog("help", "Shortcuts and legend", () => (state.showHelp = false), parts);
+  }
+
+  private key(name: string): HTMLElement {
+    const shown = el("kbd", { text: name });
+    this.keys.push([shown, name]);
+    return shown;
   }
 
   /** Show or hide the help; a recorded match pauses while it is open. */
@@ -48,6 +56,7 @@ export class HelpPanel {
     }
     this.root.hidden = !state.showHelp;
     if (this.root.hidden) return;
+    for (const [shown, name] of this.keys) setText(shown, keyLabel(name));
     this.live.hidden = !match.index.live;
     setText(
       this.graphics,

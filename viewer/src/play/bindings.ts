@@ -1,6 +1,7 @@
 // Controls of a seat and what triggers them: keys and mouse buttons by their physical place, gamepad buttons by their
 // number in the standard mapping. Every row can be changed; changes are kept in the browser's storage. Pure.
 
+import { placeLabel } from "../keys";
 import { parseFields } from "../storage";
 
 export type Command =
@@ -138,7 +139,7 @@ const WORDS: Record<string, string> = {
 
 /** Return a key as displayed, e.g. "W" for KeyW. */
 export function keyLabel(code: string): string {
-  return WORDS[code] ?? code.replace(/^(Key|Digit)/, "").replace(/([a-z])([A-Z])/g, "$1 $2");
+  return placeLabel(code) ?? WORDS[code] ?? code.replace(/^(Key|Digit)/, "").replace(/([a-z])([A-Z])/g, "$1 $2");
 }
 
 const BUTTONS = [
