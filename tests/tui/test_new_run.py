@@ -96,6 +96,9 @@ def test_form_has_every_option_in_a_group_and_common_ones_first():
     assert sorted(name for row in groups for name in row.group) == sorted(draft.values.keys() - {PRESET})
     assert form_rows(draft, ("ppo",), "")[len(OPTIONS) + 1 :].count(FormRow("ppo.clip_coef")) == 1
     assert [row.name for row in form_rows(draft, (), "clip_coef ppo.")] == ["ppo.clip_coef"]
+    found = [row.name for row in form_rows(draft, (), "skill")]
+    names = ["skill" in name for name in found]
+    assert len(set(names)) == 2 and names == sorted(names, reverse=True), "names before descriptions"
     assert all(text and text == " ".join(text.split()) for text in draft.descriptions.values()), "no line break"
     assert draft.with_text("seed", "") == {"ppo.clip_coef": 0.3, "start_from": "a b"}
     assert draft.with_text("threads", "2") == {**draft.changes, "threads": 2}

@@ -108,7 +108,8 @@ def form_rows(draft: RunDraft, unfolded: Collection[str], query: str) -> list[Fo
     words = query.lower().split()
     if words:
         texts = {name: f"{name} {draft.descriptions.get(name, '')}".lower() for name in (PRESET, *draft.values)}
-        return [FormRow(name) for name, text in texts.items() if all(word in text for word in words)]
+        found = [name for name, text in texts.items() if all(word in text for word in words)]
+        return [FormRow(name) for name in sorted(found, key=lambda name: not all(word in name for word in words))]
     rows = [FormRow(name) for name in (PRESET, *OPTIONS)]
     groups: dict[str, list[str]] = {}
     for name in draft.values:
