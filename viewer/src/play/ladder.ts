@@ -3,7 +3,7 @@
 import { recall, remember } from "../storage";
 
 export const LADDER = ["trivial", "easy", "medium", "hard", "expert", "champion"] as const;
-/** Team mates that make each opponent harder to beat than the one before (docs/play.md has the measured rates). */
+/** Team mates with which the first opponents are easier to beat than the last (measured: docs/play.md). */
 const MATES: Record<(typeof LADDER)[number], string> = {
   trivial: "easy",
   easy: "easy",
