@@ -20,7 +20,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "scene": (
         "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",
         "compile", "update", "train", "chunk", "crowded", "league-scripted", "league-4", "league-20",
-        "league-opponents", "league-history", "dash-first", "dash-live", "dash-long", "server-load", "scaling",
+        "league-opponents", "league-history", "scaling",
     ),
     "sampler": ("random", "grid", "tpe"),
     "scheme": ("round-robin", "skill"),

@@ -1,4 +1,4 @@
-"""Benchmarks of ``echelon bench``: scenes that measure simulator, training, league, dashboard and server.
+"""Benchmarks of ``echelon bench``: scenes that measure simulator, training and league.
 
 ``scenes`` lists all scenes and runs them; the other modules implement them by topic; ``phases`` formats timings.
 """

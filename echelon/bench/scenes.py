@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from echelon.agents.levels import script_of
-from echelon.bench import ON_CPU, Measure, Setting, dashboard, league, learner, scaling, serving, startup
+from echelon.bench import ON_CPU, Measure, Setting, league, learner, scaling, startup
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.machine import cores
@@ -171,10 +171,6 @@ SCENES: dict[str, Callable[..., Any]] = {
     "league-20": league.twenty,
     "league-opponents": league.opponents,
     "league-history": league.history,
-    "dash-first": dashboard.first_paint,
-    "dash-live": dashboard.live,
-    "dash-long": dashboard.long_run,
-    "server-load": serving.server_load,
     "scaling": scaling.scaling,
 }
 CUDA_ENVS: dict[str, tuple[int, ...]] = {

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.bench import Setting, dashboard, league, learner, scaling, scenes, startup
+from echelon.bench import Setting, league, learner, scaling, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
 from echelon.config import WorldConfig
 from echelon.config.presets import gpu
 from echelon.training.batch_options import Maps
+from tests.bench import dashboard
+from tests.bench.__main__ import SCENES
 
 
 def test_sums_by_prefix_add_up_dotted_names():
@@ -123,6 +125,7 @@ def test_cold_kernel_compilation_takes_at_most_a_minute():
 def test_dashboard_scene_measures_real_dashboard(name, monkeypatch):
     for constant, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():
         monkeypatch.setattr(dashboard, constant, value)
+    monkeypatch.setattr(scenes, "SCENES", SCENES)
     (result,) = scenes.run_scenes([name], repeats=1)
     assert result["median_per_s"] > 0
     if name == "dash-live":

@@ -32,12 +32,12 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from echelon.bench.serving import GrowingMatch, write_synthetic_match
 from echelon.jobs.launch import stop
 from echelon.runs import RunPaths, read_json
 from echelon.server.app import SERVER_FILE
 from echelon.server.catalogue import OPEN_FILES, SCAN_INTERVAL_S
 from echelon.server.responses import CACHE_BYTES
+from tests.bench.serving import GrowingMatch, write_synthetic_match
 from tests.jobs.conftest import process_identity, wait_for
 
 VIEWERS = 64

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from echelon.bench.dashboard import DashboardProcess
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
 from echelon.telemetry.log import EventLog
+from tests.bench.dashboard import DashboardProcess
 from tests.tui.support.canned import alive, make_run, update_event
 
 LIVE_UPDATES = 4
