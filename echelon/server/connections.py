@@ -24,7 +24,7 @@ except ImportError:  # Windows has no limit of descriptors
 
 from echelon.files import reason_of
 from echelon.server.catalogue import OPEN_FILES, is_exhausted
-from echelon.server.security import Problem, exhausted_problem
+from echelon.server.security import ProblemResponse, exhausted_problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer malformed HTTP with a problem that does not echo it; only server errors are logged."""
         if status < web.HTTPInternalServerError.status_code:
-            response = Problem(status, "Bad request", "the request is not valid HTTP")
+            response = ProblemResponse(status, "Bad request", "the request is not valid HTTP")
             response.force_close()
             return response
         if is_exhausted(exc):

@@ -164,7 +164,7 @@ def split_host(header: str) -> tuple[str, int | None] | None:
     return (found["address"] or found["name"]).lower(), int(found["port"]) if found["port"] else None
 
 
-class Problem(web.Response):
+class ProblemResponse(web.Response):
     """An ``application/problem+json`` response; ``page`` is the same for people."""
 
     def __init__(self, status: int, title: str, detail: str) -> None:
@@ -174,8 +174,8 @@ class Problem(web.Response):
         self.page = PAGE.format(title=html.escape(title), detail=words)
 
 
-def exhausted_problem() -> Problem:
-    return Problem(503, "No descriptors", "the server has too many open files; try again in a moment")
+def exhausted_problem() -> ProblemResponse:
+    return ProblemResponse(503, "No descriptors", "the server has too many open files; try again in a moment")
 
 
 def access_middleware(access: Access) -> Any:
@@ -190,15 +190,15 @@ def access_middleware(access: Access) -> Any:
             if error.status < 400:
                 raise
             detail = getattr(error, "detail", DETAILS.get(error.status, "the request was rejected"))
-            response = Problem(error.status, error.reason, detail)
+            response = ProblemResponse(error.status, error.reason, detail)
             response.headers.update({k: v for k, v in error.headers.items() if k in FORWARDED_HEADERS})
         except ReplayError as error:
-            response = Problem(422, "Unreadable replay", str(error))
+            response = ProblemResponse(422, "Unreadable replay", str(error))
         except StoreError as error:
             LOG.warning("%s", error)
-            response = Problem(422, "Unreadable league", "the league cannot be read; see the server's log")
+            response = ProblemResponse(422, "Unreadable league", "the league cannot be read; see the server's log")
         except NoRoomError:
-            response = Problem(503, "No memory", "the server sends many large responses; try again in a moment")
+            response = ProblemResponse(503, "No memory", "the server sends many large responses; try again in a moment")
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
         except ConnectionError:
             raise
@@ -207,7 +207,7 @@ def access_middleware(access: Access) -> Any:
                 response = exhausted_problem()
             else:
                 LOG.exception("a request failed")
-                response = Problem(500, "Internal error", "the request failed; see the server's log")
+                response = ProblemResponse(500, "Internal error", "the request failed; see the server's log")
         if not response.prepared:
             finish(access, request, response)
         return response
@@ -220,7 +220,7 @@ def finish(access: Access, request: web.Request, response: web.StreamResponse) -
     # "self" does not cover WebSockets in every browser
     sockets = " ".join(f"ws://{host} wss://{host}" for host in hosts_of(request) if access.host_allowed(host))
     policy = POLICY.format(sockets=sockets, ancestors=access.embed_origin or "'none'")
-    if isinstance(response, Problem) and "text/html" in request.headers.get("Accept", ""):
+    if isinstance(response, ProblemResponse) and "text/html" in request.headers.get("Accept", ""):
         response.content_type, response.text, policy = "text/html", response.page, PAGE_POLICY
     response.headers.update({**HEADERS, "Content-Security-Policy": policy})
     if access.token and "Cache-Control" in response.headers:  # no shared cache may keep what needs a token
@@ -230,22 +230,24 @@ def finish(access: Access, request: web.Request, response: web.StreamResponse) -
 def reject(access: Access, request: web.Request) -> web.Response | None:
     """Return the error response to a request that must not be served, else None."""
     if request.method not in METHODS:
-        response = Problem(405, "Method not allowed", f"method is {request.method}, expected GET or HEAD")
+        response = ProblemResponse(405, "Method not allowed", f"method is {request.method}, expected GET or HEAD")
         response.headers["Allow"] = ", ".join(METHODS)
         return response
     if request.can_read_body:
-        return Problem(413, "No bodies", "requests must not have a body")
+        return ProblemResponse(413, "No bodies", "requests must not have a body")
     try:  # aiohttp's file responses fail on dates beyond any calendar
         _ = request.if_modified_since, request.if_unmodified_since, request.if_range
     except (OverflowError, ValueError):
-        return Problem(400, "Bad date", "a header has a date beyond any calendar")
+        return ProblemResponse(400, "Bad date", "a header has a date beyond any calendar")
     for host in hosts_of(request):
         if not access.host_allowed(host):
             advice = allowing(host) or "The Host header is no host name."
-            return Problem(421, "Unknown host name", f"This server does not know the name in its address. {advice}")
+            return ProblemResponse(
+                421, "Unknown host name", f"This server does not know the name in its address. {advice}"
+            )
     refusal = refused_origin(access, request, request.headers.get("Origin", ""))
     if refusal and request.path.startswith(API):
-        return Problem(403, "Foreign origin", refusal)
+        return ProblemResponse(403, "Foreign origin", refusal)
     return None
 
 
@@ -295,4 +297,4 @@ def authenticate(access: Access, request: web.Request) -> web.Response | None:
     tokens = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE.format(port=access.port)]
     if any([access.token_matches(token) for token in tokens[:MAX_COOKIES]]):
         return None
-    return Problem(401, "Token required", "open the URL that the server printed at start")
+    return ProblemResponse(401, "Token required", "open the URL that the server printed at start")

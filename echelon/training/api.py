@@ -77,12 +77,12 @@ def train(
     return run(replace(plan, **fields), emit, should_stop, run_dir=folder, resume=resume)
 
 
-def load_policy(policy: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
+def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
     """Return a policy by any name that a command takes: ``champion``, a run (also ``latest``), a league entry, a path.
 
     A path is that of a run, a checkpoint, a policy folder or an exported file.
     """
-    return weights.load_policy(policy_path(str(policy)), device)
+    return weights.load_policy(policy_path(str(path)), device)
 
 
 def evaluate(

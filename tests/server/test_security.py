@@ -13,7 +13,7 @@ from yarl import URL
 
 from echelon.server import app
 from echelon.server.app import PortTakenError, address, open_socket
-from echelon.server.security import TOKEN_VARIABLE, Access, Problem, split_host
+from echelon.server.security import TOKEN_VARIABLE, Access, ProblemResponse, split_host
 from tests.server.conftest import serving
 
 
@@ -47,7 +47,7 @@ async def test_loopback_is_known_at_every_port(host, client):
 
 
 def test_foreign_markup_in_a_refusal_is_text():
-    page = Problem(421, "<i>", "'<script> --x-y").page
+    page = ProblemResponse(421, "<i>", "'<script> --x-y").page
     assert "&lt;i&gt;" in page and "<b>--x-y</b>" in page and "&#x27;&lt;script&gt;" in page and "<script>" not in page
 
 
