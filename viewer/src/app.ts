@@ -241,7 +241,7 @@ export class App {
     const drawn = screen.hasDrawn(state.match) || screen.problem !== "" || message !== "";
     if (state.awaitsPicture && (drawn || (state.match && control.isBlank(state.match)))) state.awaitsPicture = false;
     this.soundscape.update(state);
-    this.settings.save(state);
+    this.settings.update(state);
     hud.root.hidden = state.flying;
     if (state.match && !state.flying) hud.update(state.match, screen.ready);
     else hud.leave();

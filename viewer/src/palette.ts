@@ -61,16 +61,46 @@ export const MATERIAL_APPEARANCE: Record<MaterialName, Appearance> = {
 
 export interface TeamSpec {
   readonly label: string; // for rosters and screen readers
-  readonly colour: number; // of effects and markers
-  readonly paint: number; // of armour; darker, since lighting brightens it
-  readonly css: string; // on dark panels, contrast at least 4.5:1
   readonly sides: number; // corners of the ground marker; 0 is a circle
+  colour: number; // of effects and markers
+  paint: number; // of armour; darker, since lighting brightens it
+  css: string; // on dark panels, contrast at least 4.5:1
+  deep: string; // below white text
 }
 
+type TeamColours = Pick<TeamSpec, "colour" | "paint" | "css" | "deep">;
+
+/** The team colours to choose from, blue's and red's. */
+export const TEAM_COLOURS = {
+  standard: [
+    { colour: 0x4aa8ff, paint: 0x1f7be0, css: "#6bb8ff", deep: "#1f6fc4" },
+    { colour: 0xff6a3d, paint: 0xe2481c, css: "#ff8a62", deep: "#c94a22" },
+  ],
+  safe: [
+    { colour: 0x3f7dff, paint: 0x1746c8, css: "#7da7ff", deep: "#2450b8" },
+    { colour: 0xffb000, paint: 0xe89a00, css: "#ffc247", deep: "#8f5c00" },
+  ],
+  contrast: [
+    { colour: 0x00d5ff, paint: 0x0068ff, css: "#7fe3ff", deep: "#004fc2" },
+    { colour: 0xff2e12, paint: 0xff1500, css: "#ffb3a1", deep: "#b01500" },
+  ],
+} as const satisfies Record<string, readonly [TeamColours, TeamColours]>;
+export type TeamColoursName = keyof typeof TEAM_COLOURS;
+
+/** The teams, in the colours chosen last. */
 export const TEAMS: readonly [TeamSpec, TeamSpec] = [
-  { label: "Blue", colour: 0x4aa8ff, paint: 0x1f7be0, css: "#6bb8ff", sides: 0 },
-  { label: "Red", colour: 0xff6a3d, paint: 0xe2481c, css: "#ff8a62", sides: 4 },
+  { label: "Blue", sides: 0, ...TEAM_COLOURS.standard[0] },
+  { label: "Red", sides: 4, ...TEAM_COLOURS.standard[1] },
 ];
+
+/** Draw the teams in other colours from now on, in the picture and, by `setVariable`, in the style sheets. */
+export function useTeamColours(name: TeamColoursName, setVariable: (name: string, css: string) => void): void {
+  TEAMS.forEach((team, t) => {
+    Object.assign(team, TEAM_COLOURS[name][t]);
+    setVariable(["--blue", "--red"][t], team.css);
+    setVariable(["--blue-deep", "--red-deep"][t], team.deep);
+  });
+}
 
 export interface WeaponAppearance {
   readonly colour: number; // colour of beam, tracer or flame

@@ -14,11 +14,16 @@ import type { KillFacts } from "./data/kill_facts";
 import type { WinCurve } from "./data/win_curve";
 import type { Header, IndexView, LeagueView, MatchSummary, Moment } from "./protocol.gen";
 import type { Box, Cutaway, Insets } from "./framing";
+import type { TeamColoursName } from "./palette";
 import type { TierName } from "./quality";
 import type { Marker } from "./timeline";
 
 export const CAMERA_MODES = ["orbit", "follow", "first", "top", "free", "director"] as const;
 export type CameraMode = (typeof CAMERA_MODES)[number];
+
+/** How smoke clouds are drawn, by the share of their opacity. */
+export const SMOKE = { on: 1, thin: 0.35, off: 0 } as const;
+export type Smoke = keyof typeof SMOKE;
 
 /** Ground overlay: none, presence, damage taken, or distance to the zone ("ways" in addresses). */
 export const LAYERS = ["none", "presence", "damage", "ways"] as const;
@@ -126,6 +131,10 @@ export interface ViewerState {
   showTable: boolean; // whether the table of all mechs is open
   showEnd: boolean; // whether the card at the end of the match is open
   showBars: boolean; // whether nameplates are shown
+  showNumbers: boolean; // whether damage numbers are shown
+  smoke: Smoke; // how smoke clouds are drawn
+  teamColours: TeamColoursName;
+  hudScale: number; // size of panels, 1 is normal
   showCutaways: boolean; // whether walls in front of a fight or of the selected mech are cut away
   problem: string; // problem shown to the user, "" for none
   connected: boolean; // whether the live channel is open
@@ -172,6 +181,10 @@ export function defaults(): ViewerState {
     showTable: false,
     showEnd: false,
     showBars: true,
+    showNumbers: true,
+    smoke: "on",
+    teamColours: "standard",
+    hudScale: 1,
     showCutaways: true,
     problem: "",
     connected: false,

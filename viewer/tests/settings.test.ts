@@ -2,32 +2,64 @@
 
 import { describe, expect, test } from "vitest";
 import { EventKind, type Header, WEAPON_NAMES } from "../src/protocol.gen";
-import { parseSettings, settingsText } from "../src/settings";
+import { TEAM_COLOURS, TEAMS, useTeamColours } from "../src/palette";
+import { parseSettings, resetSettings, settingsText, shownScale } from "../src/settings";
 import { VOICES, cuesBetween } from "../src/sound/cues";
 import { type CameraState, defaults } from "../src/state";
 import { eventRows } from "./fixtures";
 
 describe("settings", () => {
   test("are restored as they were", () => {
-    const state = { ...defaults(), quality: "low" as const, sound: true, volume: 0.25, showMap: false };
-    expect(parseSettings(settingsText(state))).toEqual({
-      quality: "low",
-      sound: true,
-      volume: 0.25,
-      showMap: false,
-      showBars: true,
-      showLinks: true,
-      showCutaways: true,
-    });
+    const changed = {
+      ...({ quality: "low", sound: true, volume: 0.25, showMap: false, showBars: false, showLinks: false } as const),
+      ...({ showCutaways: false, showNumbers: false, smoke: "thin", teamColours: "safe", hudScale: 1.5 } as const),
+    };
+    const state = { ...defaults(), ...changed };
+    expect(parseSettings(settingsText(state))).toEqual(changed);
+    resetSettings(state);
+    expect(state).toEqual(defaults());
   });
 
-  test.each([null, "", "{", "7", "null", '{"volume": 9, "sound": "yes", "quality": 3, "page": "list"}'])(
+  test("enlarge panels as far as the window has room for them", () => {
+    const scale = (hudScale: number, width: number) => shownScale({ ...defaults(), hudScale }, width);
+    expect([scale(2, 2560), scale(0.75, 390), scale(2, 390)]).toEqual([2, 0.75, 1]);
+    expect(scale(2, 1440)).toBeCloseTo(1440 / 1100);
+  });
+
+  test.each([null, "", "{", "7", "null", '{"volume": 9, "sound": "yes", "quality": 3, "page": "list", "smoke": "toString", "hudScale": 3}'])(
     "ignore what is not valid: %s",
     (text) => expect(parseSettings(text)).toEqual({}),
   );
 
   test("are silent by default", () => {
     expect(defaults().sound).toBe(false);
+  });
+});
+
+describe("team colours", () => {
+  const luminance = (css: string) =>
+    [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+      const value = parseInt(css.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
+      return sum + weight * (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    }, 0);
+  const contrast = (a: string, b: string) => {
+    const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+
+  test.each(Object.entries(TEAM_COLOURS))("%s: text can be read on panels, and white text on deep", (name, pair) => {
+    for (const { css, deep } of pair) {
+      expect(contrast(css, "#121924")).toBeGreaterThan(name === "contrast" ? 7 : 4.5);
+      expect(contrast("#ffffff", deep)).toBeGreaterThan(name === "contrast" ? 7 : 4);
+    }
+  });
+
+  test("are the same in the picture and in style sheets", () => {
+    const variables: Record<string, string> = {};
+    useTeamColours("safe", (name, css) => (variables[name] = css));
+    expect(TEAMS).toMatchObject(TEAM_COLOURS.safe);
+    expect(Object.values(variables)).toEqual(TEAM_COLOURS.safe.flatMap(({ css, deep }) => [css, deep]));
+    useTeamColours("standard", () => undefined);
   });
 });
 

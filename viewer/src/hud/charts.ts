@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import { TEAMS } from "../palette";
+import { RECOLOURED } from "../settings";
 import type { IndexView, Outcome, Series } from "../protocol.gen";
 import { el } from "./dom";
 
@@ -65,9 +66,9 @@ const RED_DASH = [6, 3]; // distinguishes the teams' lines without colour
 function lines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
   return TEAMS.map((team, t) => ({
     label: team.label,
-    stroke: team.css,
+    stroke: () => team.css,
     width: 1.5,
-    fill: filled ? `${team.css}26` : undefined,
+    fill: filled ? () => `${team.css}26` : undefined,
     points: { show: false },
     dash: t === 1 ? RED_DASH : undefined,
     ...style,
@@ -99,6 +100,7 @@ export function makeBackdrop(host: HTMLElement): (series: Series, seconds: numbe
     [[], [], []],
     host,
   );
+  window.addEventListener(RECOLOURED, () => plot.redraw());
   new ResizeObserver(() =>
     plot.setSize({ width: Math.max(10, host.clientWidth), height: Math.max(10, host.clientHeight) }),
   ).observe(host);
@@ -135,6 +137,7 @@ export class Chart {
       host,
     );
     jumpOnClick(this.plot, onJump);
+    window.addEventListener(RECOLOURED, () => this.plot.redraw());
     new ResizeObserver(() => this.plot.setSize({ width: Math.max(160, host.clientWidth), height: 128 })).observe(host);
   }
 

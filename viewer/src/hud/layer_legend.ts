@@ -71,7 +71,7 @@ export class LayerLegend {
     const { scan } = match;
     const heat = layer !== "ways";
     const share = heat ? scan.gridShare(match.index.chunks.length) : 1;
-    const key = [match.id, layer, heatSide, scan.version, share].join(" ");
+    const key = [match.id, layer, heatSide, scan.version, share, TEAMS[0].css].join(" ");
     if (key === this.drawn) return;
     this.drawn = key;
     const { world, zone } = match.header;

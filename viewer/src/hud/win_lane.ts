@@ -140,7 +140,7 @@ export class WinLane {
   private draw(match: MatchState, last: number): void {
     const scale = window.devicePixelRatio || 1;
     const [width, height] = [this.track.clientWidth, this.track.clientHeight];
-    const key = [match.win.points, last, width, height, scale];
+    const key = [match.win.points, last, width, height, scale, TEAMS[0].css];
     if (width === 0 || key.every((value, i) => value === this.drawn[i])) return;
     this.drawn = key;
     this.marked = null;

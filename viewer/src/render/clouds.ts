@@ -172,6 +172,7 @@ function smokeMaterial(shared: PlainUniforms, defines: Record<string, string>): 
 
 export class Clouds extends Instances {
   shown = 0; // number of clouds
+  opacity = 1; // factor of the puffs' own
   private readonly rich: ShaderMaterial;
   private readonly plain: ShaderMaterial;
   private puffs = 12; // per cloud
@@ -215,7 +216,7 @@ export class Clouds extends Instances {
     seen.sort((a, b) => b.far - a.far);
     this.clear();
     seen.forEach(({ puff, ground }, i) => {
-      const alpha = puff.alpha * revealFactor(puff, eye, revealTarget);
+      const alpha = puff.alpha * this.opacity * revealFactor(puff, eye, revealTarget);
       this.push(puff.x, puff.y, puff.z, puff.radius, alpha, puff.turn, ground, i, ...puff.outward, 0);
     });
     this.finish();

@@ -6,6 +6,7 @@ import { distanceScale, paintHeat, paintZoneDistance } from "../data/heat";
 import { occluderHeights } from "../data/line_of_sight";
 import { observersOf } from "../data/fog_of_war";
 import { floorHeights, zoneDistances } from "../data/zone_distance";
+import { TEAMS } from "../palette";
 import type { MatchState, ViewerState } from "../state";
 import type { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
@@ -54,7 +55,7 @@ export class GroundOverlay {
     const heat = state.layer === "presence" || state.layer === "damage" ? match.scan.version : 0;
     const inputs = fog
       ? ["fog", state.fog, state.fog === "mech" ? state.selected : 0, frame, terrain]
-      : [state.layer, heat, state.layer === "ways" ? terrain : state.heatSide];
+      : [state.layer, heat, TEAMS[0].css, state.layer === "ways" ? terrain : state.heatSide];
     if (inputs.length === this.shown.length && inputs.every((part, i) => part === this.shown[i])) return;
     // one request at a time: a slow worker gets the latest moment when it is done
     if (fog && this.pending > 0) return;

@@ -54,6 +54,7 @@ interface Squad {
   fine: BufferGeometry;
   coarse: BufferGeometry; // model with fewer triangles
   mechs: number[]; // mech of each instance
+  sign: InstancedBufferAttribute; // colour of the silhouette
   tint: InstancedBufferAttribute;
   gait: InstancedBufferAttribute;
   mood: InstancedBufferAttribute;
@@ -110,11 +111,7 @@ export class Mechs {
       for (const geometry of [fine, coarse]) geometry.setAttribute(attribute, values);
       return values;
     };
-    const sign = new InstancedBufferAttribute(new Float32Array(3 * mechs.length), 3);
-    mechs.forEach((mech, at) => {
-      const { r, g, b } = signs[this.header.roster[mech].team];
-      sign.setXYZ(at, r, g, b);
-    });
+    const sign = new InstancedBufferAttribute(new Float32Array(3 * mechs.length), 3).setUsage(DynamicDrawUsage);
     coarse.setAttribute("sign", sign);
     return {
       name,
@@ -123,6 +120,7 @@ export class Mechs {
       fine,
       coarse,
       mechs,
+      sign,
       tint: perInstance("tint"),
       gait: perInstance("gait"),
       mood: perInstance("mood"),
@@ -148,7 +146,7 @@ export class Mechs {
         this.dress(squad, at, mech, poses, drawn);
       });
       squad.mesh.instanceMatrix.needsUpdate = true;
-      squad.tint.needsUpdate = squad.gait.needsUpdate = squad.mood.needsUpdate = true;
+      squad.sign.needsUpdate = squad.tint.needsUpdate = squad.gait.needsUpdate = squad.mood.needsUpdate = true;
     }
   }
 
@@ -185,7 +183,10 @@ export class Mechs {
       2 *
       Math.PI;
     const flash = Math.max(0, 1 - drawn.hits[mech] / FLASH_S) * (1 - dead);
-    const colour = paints[this.header.roster[mech].team];
+    const team = TEAMS[this.header.roster[mech].team];
+    const sign = teamSign.setHex(team.colour, "");
+    squad.sign.setXYZ(at, sign.r, sign.g, sign.b);
+    const colour = paint.setHex(team.paint);
     squad.tint.setXYZW(at, colour.r, colour.g, colour.b, 1 - dead);
     squad.gait.setXYZW(at, phase, stride, drawn.seconds * DISH_RATE * power + mech, gait.swing);
     squad.mood.setXYZW(at, poses.heat[mech] / (spec?.heat_cap ?? 100), power, flash, mech === drawn.selected ? 1 : 0);
@@ -223,8 +224,8 @@ const material = mechMaterial();
 const depthMaterial = mechDepthMaterial();
 const hiddenMaterial = silhouetteMaterial();
 // silhouettes are drawn without tone mapping, so their colours are screen colours
-const signs = TEAMS.map((team) => new Color().setHex(team.colour, ""));
-const paints = TEAMS.map((team) => new Color(team.paint));
+const teamSign = new Color();
+const paint = new Color();
 const euler = new Euler();
 const turn = new Quaternion();
 const place = new Vector3();

@@ -14,7 +14,7 @@ import { appearanceTable } from "../data/appearance";
 import { VoxelField } from "../data/voxels";
 import type { Cutaway } from "../framing";
 import { MechFlag } from "../protocol.gen";
-import type { MatchState, ViewerState } from "../state";
+import { type MatchState, SMOKE, type ViewerState } from "../state";
 import { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
 import { CameraRig } from "./camera";
@@ -274,6 +274,7 @@ export class MatchView {
     drawState.selected = state.selected;
     match.deaths.forEach((tick, mech) => (drawState.deaths[mech] = this.deadFor(mech, tick, state.tick)));
     this.effects.draw(recent, state.tick, match.shown, this.drawn);
+    if (!state.showNumbers) numbers.clear();
     this.effects.drawWrecks(match.poses, drawState.deaths);
     drawRounds(recent, match.header, state.tick, match.shown, this.pools);
     this.mechs.update(match.poses, drawState, voxelPoint(this.stage.camera.position, eye));
@@ -281,8 +282,9 @@ export class MatchView {
     const emissions = sensorRanges(match, -1);
     this.bubbles.update(emissions, match.poses, this.drawn, this.reducedMotion ? 0 : seconds);
     this.debris?.update(recent, state.tick);
-    const smoke = cloudsAt(chunk, match.header, state.tick);
+    const smoke = state.smoke === "off" ? [] : cloudsAt(chunk, match.header, state.tick);
     this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.appearances ?? null, !this.tier.patterns);
+    this.clouds.opacity = SMOKE[state.smoke];
     this.clouds.update(
       smoke,
       this.stage.camera.position,

@@ -48,6 +48,7 @@ export class ZoneRing {
   readonly mesh: Mesh<BufferGeometry, ShaderMaterial>;
   private readonly hold = { value: [0, 0] };
   private readonly time = { value: 0 };
+  private readonly teams = [new Color(), new Color()];
 
   constructor(zone: readonly number[]) {
     const radius = zone[2];
@@ -60,8 +61,8 @@ export class ZoneRing {
       depthWrite: false,
       side: DoubleSide,
       uniforms: {
-        uBlue: { value: new Color(TEAMS[0].colour) },
-        uRed: { value: new Color(TEAMS[1].colour) },
+        uBlue: { value: this.teams[0] },
+        uRed: { value: this.teams[1] },
         uNeutral: { value: new Color(NEUTRAL) },
         uHold: this.hold,
         uTime: this.time,
@@ -80,6 +81,7 @@ export class ZoneRing {
     const sum = Math.max(1e-6, blue + red);
     this.hold.value = [blue / sum, red / sum];
     this.time.value = seconds;
+    this.teams.forEach((colour, t) => colour.setHex(TEAMS[t].colour));
   }
 
   dispose(): void {
