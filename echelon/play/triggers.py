@@ -29,7 +29,7 @@ PROGRAM = "explain_triggers"
 
 
 @array_struct
-class Pilot:
+class HeldTriggers:
     """What one pilot knows of other mechs, and the answer for its own."""
 
     known = Field(wp.int32, "EM", "1 for a hostile that the pilot knows of, 2 for its own mech")
@@ -38,7 +38,7 @@ class Pilot:
 
 
 @wp.func
-def hold_at(rules: Rules, mechs: Mechs, senses: Senses, pilot: Pilot, e: int, m: int, j: int, w: int) -> int:
+def hold_at(rules: Rules, mechs: Mechs, senses: Senses, pilot: HeldTriggers, e: int, m: int, j: int, w: int) -> int:
     """Return why weapon w does not lock on mech j, 0 if it does."""
     delta = pilot.known_at[e, j] - mechs.pos[e, m]
     d = wp.length(delta)
@@ -54,7 +54,9 @@ def hold_at(rules: Rules, mechs: Mechs, senses: Senses, pilot: Pilot, e: int, m:
 
 
 @wp.kernel
-def explain_triggers(rules: Rules, mechs: Mechs, episode: Episode, senses: Senses, pilot: Pilot, pilot_out: Pilot):
+def explain_triggers(
+    rules: Rules, mechs: Mechs, episode: Episode, senses: Senses, pilot: HeldTriggers, pilot_out: HeldTriggers
+):
     """Find why each weapon would not fire; of several targets the reason of the one that comes nearest to a lock."""
     e, m, w = wp.tid()
     c = mechs.chassis[e, m]
@@ -90,10 +92,10 @@ class Triggers:
 
     def __init__(self, engine: Engine, mech: int) -> None:
         self._engine, self._mech = engine, mech
-        engine.batch.add_fields(fields_of(Pilot))
+        engine.batch.add_fields(fields_of(HeldTriggers))
         engine.programs[PROGRAM] = lambda: in_phase(PROGRAM, [Launch(explain_triggers, "EMW")])
         engine.prepare(PROGRAM)
-        self._known, self._known_at, self._hold = (engine.batch.row(name, 0) for name in fields_of(Pilot))
+        self._known, self._known_at, self._hold = (engine.batch.row(name, 0) for name in fields_of(HeldTriggers))
 
     def holds(self, hostile: np.ndarray, places: np.ndarray) -> list[int]:
         """Return the index in ``HOLDS`` of each weapon, in the order of ``Weapon``; 0 for those that would fire.
