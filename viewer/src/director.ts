@@ -21,7 +21,7 @@ import {
   freeTangents,
   isFramed,
 } from "./framing";
-import { type MechPose, sampleMech, smooth } from "./interpolate";
+import { type MechPose, frameAt, sampleMech, smooth } from "./interpolate";
 import { EventKind, type Header, MechFlag } from "./protocol.gen";
 import type { MatchState } from "./state";
 
@@ -54,7 +54,6 @@ const TURN = 0.12; // score by which an angle of the other set must be better to
 const SAMPLES = [0, 0.5, 1] as const; // shares of a shot at which visibility is scored
 const MOST_SCORED = 24; // most mechs whose visibility is scored
 const HEADS = [0, 0.9] as const; // heights above a mech's centre that are looked at [vox]
-const LEGIBLE = 60; // distance beyond which a mech counts less, in proportion [vox]
 const BYSTANDERS = 0.2; // weight of all living mechs, relative to that of the fighters
 const ZONE_WEIGHT = 0.15; // weight of the zone, relative to that of the mechs
 const MOST_CUT = 26; // largest radius that is cut away [vox]
@@ -276,8 +275,7 @@ function chunkOf(chunks: readonly Chunk[], tick: number): Chunk {
 }
 
 function flagsAt(chunk: Chunk, mech: number, tick: number): number {
-  const frame = Math.max(0, Math.min(chunk.frames, firstAfter(chunk.tick, tick)) - 1);
-  return chunk.mech.flags[frame * chunk.mechs + mech];
+  return chunk.mech.flags[frameAt(chunk, tick).frame * chunk.mechs + mech];
 }
 
 const apart = (a: MechPose, b: MechPose) => Math.hypot(a.x - b.x, a.y - b.y);
@@ -385,22 +383,16 @@ function* findShot(match: MatchState, desk: Desk, scene: Scene, tangents: Tangen
   const { cause, mechs } = subjectOf(match, scene);
   const judge = new Judge(match, desk, scene, mechs, tangents, isWide(cause));
   const centre = sideView(match, tangents);
-  const usual = judge.look(mechs, { azimuth: centre, elevation: cause === "start" ? START_ELEVATION : ELEVATIONS[0] });
-  // those who deal and take most of the damage, without who stands by
-  const most = Math.max(...mechs.map((mech) => scene.worth[mech]));
-  const core = mechs.filter((mech) => scene.worth[mech] > most / 4);
-  const groups = cause === "fight" && core.length > 1 && core.length < mechs.length ? [mechs, core] : [mechs];
+  const usual = judge.look({ azimuth: centre, elevation: cause === "start" ? START_ELEVATION : ELEVATIONS[0] });
   let best = { ...usual, value: cause === "start" ? Infinity : -Infinity, own: true };
   for (const elevation of cause === "start" ? [] : ELEVATIONS) {
     for (const [set, sides] of SIDES.entries()) {
       for (const side of sides) {
-        for (const group of groups) {
-          const look = judge.look(group, { azimuth: centre + side, elevation });
-          const own = scene.number % SIDES.length === set;
-          const value = look.value - STEEP * (elevation - ELEVATIONS[0]) - (own ? 0 : TURN);
-          if (look.score >= usual.score && value > best.value) best = { ...look, value, own };
-          yield;
-        }
+        const look = judge.look({ azimuth: centre + side, elevation });
+        const own = scene.number % SIDES.length === set;
+        const value = look.value - STEEP * (elevation - ELEVATIONS[0]) - (own ? 0 : TURN);
+        if (look.score >= usual.score && value > best.value) best = { ...look, value, own };
+        yield;
       }
     }
   }
@@ -418,7 +410,7 @@ function* findShot(match: MatchState, desk: Desk, scene: Scene, tangents: Tangen
 function followed(match: MatchState, desk: Desk, shot: Shot, scene: Scene, tangents: Tangents): Shot {
   const { mechs, from, to, cause } = shot;
   const judge = new Judge(match, desk, scene, mechs, tangents, isWide(cause));
-  const look = judge.look(mechs, from);
+  const look = judge.look(from);
   return { ...shot, known: scene.known, from: { ...from, ...look.from }, to: { ...to, ...look.to } };
 }
 
@@ -431,7 +423,7 @@ interface Look {
   readonly from: Viewpoint;
   readonly to: Viewpoint;
   readonly score: number; // how much of both teams and the zone is seen, 1 for all of it
-  readonly value: number; // the same with what a cutaway opens, less for mechs far away
+  readonly value: number; // the same with what a cutaway opens
   readonly hidden: boolean; // whether walls hide some of it
 }
 
@@ -481,14 +473,14 @@ class Judge {
     );
   }
 
-  /** Return what is seen of a group from a direction. */
-  look(group: readonly number[], { azimuth, elevation }: Direction): Look {
+  /** Return what is seen from a direction. */
+  look({ azimuth, elevation }: Direction): Look {
     const direction = { azimuth, elevation };
     let [from, to] = [
       [0, 1],
       [1, 2],
     ].map((samples): Viewpoint => {
-      const points = [...this.points(group, samples), ...this.ring];
+      const points = [...this.points(this.mechs, samples), ...this.ring];
       return { ...fitPoints(points, direction, this.tangents, CLOSEST), ...direction };
     });
     while (this.isWalledIn(from, to))
@@ -533,7 +525,7 @@ class Judge {
       if (open < 1 && mechs.includes(mech)) hidden = true;
       seen[team] += weight * open;
       const worth = open + opened * (mechs.includes(mech) ? 1 - open : 0);
-      clear[team] += weight * worth * Math.min(1, LEGIBLE / Math.hypot(eye[0] - x, eye[1] - y, eye[2] - z));
+      clear[team] += weight * worth;
     }
     const open = ring.filter((point) => !this.isHidden(point, eye)).length;
     const zone = ring.length > 0 ? open / ring.length : 1;
