@@ -249,6 +249,7 @@ export class MatchView {
       hits: this.effects.hits,
       path: this.pathOf(state),
       heights: this.heights,
+      voxels: this.voxels?.appearances ?? null,
       contacts: this.contacts,
     });
     if (this.match.ghosts) drawGhosts(this.overlay, this.match.ghosts, state.tick);

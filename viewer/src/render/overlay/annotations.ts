@@ -3,11 +3,12 @@
 
 import type { PerspectiveCamera } from "three";
 import type { Chunk } from "../../data/replay";
-import type { Box } from "../../framing";
+import { type Box, type Point, circlePoints } from "../../framing";
 import type { Contact } from "../../data/cursor";
+import { isHidden } from "../../data/line_of_sight";
 import { type Belief, beliefsAt } from "../../data/observations";
 import { contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
-import { type SensorRange, sensorRanges } from "../../data/sensor_ranges";
+import { sensorRanges } from "../../data/sensor_ranges";
 import { type Pack, packsOf } from "../../data/packs";
 import { isOver, zoneText } from "../../score_text";
 import { mechName, sideName } from "../../text";
@@ -31,17 +32,17 @@ const HIDDEN = 0.8; // opacity of the nameplates of mechs behind walls
 const ZONE_CSS = "#e8edf2";
 const ZONE_PX = 12;
 const MOST_TAGS = 8; // most contacts with range and age in the first-person view
-const STEP = 1; // search step along a line of sight [vox]
 
 /** What the overlay shows beside the state. */
 export interface AnnotationInputs {
   readonly chunk: Chunk;
   readonly camera: PerspectiveCamera;
-  readonly eye: readonly [number, number, number]; // position of the camera in voxel space
+  readonly eye: Point; // position of the camera in voxel space
   readonly drawn: Float32Array; // opacity of each mech's model
   readonly hits: Float64Array; // time since each mech was last hit [s], Infinity for never
   readonly path: readonly (readonly [number, number])[]; // path of the selected mech, empty for none
   readonly heights: Heights; // of the map's columns
+  readonly voxels: Uint8Array | null; // appearances, null before they are loaded
   readonly contacts: readonly Contact[] | null; // what the pilot of the first-person view knows of, null in other views
 }
 
@@ -69,7 +70,8 @@ export class Annotations {
     const hidden = this.hiddenMechs(living, inputs);
     const pilot = inputs.contacts === null ? -1 : selected;
     if (state.showLinks && pilot < 0) {
-      drawRings(overlay, this.ownRanges(selected), match.poses, inputs.heights);
+      const ranges = selected < 0 ? [] : sensorRanges(match, selected).filter(({ mech }) => mech === selected);
+      drawRings(overlay, ranges, match.poses, inputs.heights);
       const beliefs = this.beliefs(state, inputs.chunk);
       const inside = state.camera.mode === "first";
       drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, inside, beliefs !== null));
@@ -88,7 +90,7 @@ export class Annotations {
   private drawInstruments(state: ViewerState, inputs: AnnotationInputs, contacts: readonly Contact[]): Box[] {
     const { overlay, match } = this;
     const memory = memoryOf(match.header);
-    for (const contact of [...this.marked(contacts)].reverse()) {
+    for (const contact of markedContacts(contacts, match.header.insight !== undefined).reverse()) {
       const box = contactBox(overlay, match, contact);
       if (box) drawContact(overlay.brush, contact, box, contactCss(match, contact), memory);
     }
@@ -101,10 +103,6 @@ export class Annotations {
     const { observed, header } = this.match;
     const found = showPilot && selected >= 0 ? observed.of(selected, false) : null;
     return found && beliefsAt(found, header, chunk, tick, selected);
-  }
-
-  private marked(contacts: readonly Contact[]): Contact[] {
-    return markedContacts(contacts, this.match.header.insight !== undefined);
   }
 
   /** Return the labels of the pilot's contacts: name, range and age. */
@@ -128,17 +126,12 @@ export class Annotations {
       .filter((mech) => header.roster[mech].present && poses.alive[mech] > 0.5 && drawn[mech] > 0.5);
   }
 
-  private ownRanges(selected: number): SensorRange[] {
-    return selected < 0 ? [] : sensorRanges(this.match, selected).filter(({ mech }) => mech === selected);
-  }
-
-  /** Return the mechs whose heads are behind columns of the map. */
-  private hiddenMechs(living: readonly number[], { eye, heights }: AnnotationInputs): Set<number> {
-    const { x, y, z } = this.match.poses;
-    const [ex, ey, ez] = eye;
-    return new Set(
-      living.filter((mech) => isBlocked(heights, x[mech], y[mech], z[mech] + this.mechs.height(mech) / 2, ex, ey, ez)),
-    );
+  /** Return the mechs whose heads are behind walls. */
+  private hiddenMechs(living: readonly number[], { eye, voxels }: AnnotationInputs): Set<number> {
+    const { match, mechs } = this;
+    const { x, y, z } = match.poses;
+    const head = (mech: number): Point => [x[mech], y[mech], z[mech] + mechs.height(mech) / 2];
+    return new Set(living.filter((mech) => voxels && isHidden(voxels, match.header.world.size, head(mech), eye)));
   }
 
   /** Draw the labels off the boxes taken; returns their boxes. */
@@ -155,12 +148,12 @@ export class Annotations {
     const battle = isBattle(living.length);
     const contacts = inputs.contacts ?? [];
     const inside = inputs.contacts !== null;
-    const { roster } = this.match.header;
+    const { roster, insight } = this.match.header;
     // hostiles have boxes in the first-person view
     const plated = inside ? living.filter((mech) => roster[mech].team === roster[state.selected].team) : living;
     const candidates = [
-      ...this.contactLabels(this.marked(contacts)),
-      ...this.selectedPlate(state.selected, living, inputs, hidden),
+      ...this.contactLabels(markedContacts(contacts, insight !== undefined)),
+      ...(living.includes(state.selected) ? this.plate(state.selected, inputs, true, hidden) : []),
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
       ...(battle && !inside ? this.packLabels(living, state.selected, inputs) : []),
       ...this.plates(state.selected, plated, inputs, hidden, battle),
@@ -178,15 +171,6 @@ export class Annotations {
     return boxes.filter((box) => box !== null);
   }
 
-  private selectedPlate(
-    selected: number,
-    living: readonly number[],
-    inputs: AnnotationInputs,
-    hidden: ReadonlySet<number>,
-  ): Candidate[] {
-    return living.includes(selected) ? this.plate(selected, inputs, true, hidden) : [];
-  }
-
   /** Return the plates of the mechs that matter most: those that fight, then the nearest; in battles of its pack. */
   private plates(
     selected: number,
@@ -195,24 +179,24 @@ export class Annotations {
     hidden: ReadonlySet<number>,
     battle: boolean,
   ): Candidate[] {
-    const { header } = this.match;
-    const most = mostPlates(living.length);
+    const { header, poses } = this.match;
+    const { x, y, z } = poses;
+    const { eye } = inputs;
     const pack = selected >= 0 ? header.roster[selected] : null;
     const ranked = living
       .filter((mech) => mech !== selected)
       .map((mech) => {
         const own = pack !== null && header.roster[mech].team === pack.team && header.roster[mech].pack === pack.pack;
         const fights = inputs.hits[mech] < FIGHTS_S;
-        return { mech, rank: own ? 0 : fights ? 1 : 2, far: this.farOf(mech, inputs) };
+        return {
+          mech,
+          rank: own ? 0 : fights ? 1 : 2,
+          far: Math.hypot(x[mech] - eye[0], y[mech] - eye[1], z[mech] - eye[2]),
+        };
       })
       .filter(({ rank }) => !battle || rank < 2)
       .sort((a, b) => a.rank - b.rank || a.far - b.far);
-    return ranked.slice(0, most).flatMap(({ mech }) => this.plate(mech, inputs, false, hidden));
-  }
-
-  private farOf(mech: number, { eye }: AnnotationInputs): number {
-    const { x, y, z } = this.match.poses;
-    return Math.hypot(x[mech] - eye[0], y[mech] - eye[1], z[mech] - eye[2]);
+    return ranked.slice(0, mostPlates(living.length)).flatMap(({ mech }) => this.plate(mech, inputs, false, hidden));
   }
 
   private plate(mech: number, inputs: AnnotationInputs, selected: boolean, hidden: ReadonlySet<number>): Candidate[] {
@@ -264,14 +248,9 @@ export class Annotations {
 
   private zoneCaption(state: ViewerState, { chunk }: AnnotationInputs): Candidate[] {
     const { header } = this.match;
-    const [x, y, radius] = header.zone;
-    const [centre, ...edge] = [
-      [0, 0],
-      [radius, 0],
-      [-radius, 0],
-      [0, radius],
-      [0, -radius],
-    ].map(([dx, dy]) => this.overlay.project(x + dx, y + dy, 0));
+    const [x, y] = header.zone;
+    const centre = this.overlay.project(x, y, 0);
+    const edge = circlePoints(header.zone).map((point) => this.overlay.project(...point));
     if (!centre || edge.some((spot) => spot === null)) return [];
     const painter = caption(zoneText(header, chunk, state.tick, isOver(this.match, state.tick)), ZONE_CSS, ZONE_PX);
     const below = Math.max(...edge.map((spot) => spot?.y ?? 0)) + painter.height + 2;
@@ -289,24 +268,4 @@ function drawLeader(brush: CanvasRenderingContext2D, candidate: Candidate, box: 
   brush.strokeStyle = candidate.painter.leader ?? "";
   brush.lineWidth = 1.25;
   brush.stroke();
-}
-
-/** Return whether a column of the map stands between two points. */
-function isBlocked(
-  { values, size }: Heights,
-  x: number,
-  y: number,
-  z: number,
-  toX: number,
-  toY: number,
-  toZ: number,
-): boolean {
-  const steps = Math.ceil(Math.hypot(toX - x, toY - y, toZ - z) / STEP);
-  const [dx, dy, dz] = [(toX - x) / steps, (toY - y) / steps, (toZ - z) / steps];
-  for (let step = 1; step < steps; step++) {
-    const [atX, atY, atZ] = [x + dx * step, y + dy * step, z + dz * step];
-    if (atX < 0 || atY < 0 || atX >= size[0] || atY >= size[1] || atZ > size[2]) return false;
-    if (values[Math.floor(atX) + Math.floor(atY) * size[0]] > atZ) return true;
-  }
-  return false;
 }

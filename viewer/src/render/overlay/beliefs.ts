@@ -5,7 +5,7 @@ import type { Belief } from "../../data/observations";
 import { TEAMS } from "../../palette";
 import type { MatchState } from "../../state";
 import { mechName, percentText } from "../../text";
-import { type Overlay, cssColour } from "./canvas";
+import { type Overlay, cssColour, traceDiamond, writeEdged } from "./canvas";
 
 const FONT = '600 11px "Inter Variable", system-ui, sans-serif';
 const SIDE = 7; // half the diagonal of a diamond [CSS px]
@@ -30,24 +30,12 @@ export function drawBeliefs(overlay: Overlay, match: MatchState, beliefs: readon
     if (!spot) continue;
     const { x, y } = spot;
     brush.beginPath();
-    brush.moveTo(x, y - SIDE);
-    for (const [dx, dy] of [
-      [SIDE, 0],
-      [0, SIDE],
-      [-SIDE, 0],
-    ])
-      brush.lineTo(x + dx, y + dy);
-    brush.closePath();
+    traceDiamond(brush, x, y, SIDE);
     brush.lineWidth = 2;
     brush.stroke();
     const text = `[${slot}] ${mechName(header, mech)}${sure < SURE ? ` ${percentText(sure)}` : ""}`;
     brush.font = FONT;
     brush.textAlign = "left";
-    brush.textBaseline = "middle";
-    brush.lineWidth = 3;
-    brush.strokeStyle = "rgba(5, 8, 12, 0.85)";
-    brush.strokeText(text, x + SIDE + 4, y);
-    brush.fillStyle = cssColour(TEAMS[team].colour);
-    brush.fillText(text, x + SIDE + 4, y);
+    writeEdged(brush, text, x + SIDE + 4, y, TEAMS[team].css);
   }
 }

@@ -61,15 +61,16 @@ export class Overlay {
       const at = this.clipPoint(...point);
       const [near, ahead] = [before[2] >= NEAREST, at[2] >= NEAREST];
       if (near || ahead) {
-        if (!drawing || !near) this.moveTo(near ? before : cutLine(at, before));
-        this.lineTo(ahead ? at : cutLine(before, at));
+        const [from, to] = [near ? before : cutLine(at, before), ahead ? at : cutLine(before, at)].map(this.spot, this);
+        if (!drawing || !near) this.brush.moveTo(from.x, from.y);
+        this.brush.lineTo(to.x, to.y);
       }
       drawing = ahead;
       before = at;
     }
   }
 
-  private clipPoint(x: number, y: number, z: number): [number, number, number] {
+  private clipPoint(x: number, y: number, z: number): Point {
     const e = this.clip.elements;
     return [
       e[0] * x + e[4] * y + e[8] * z + e[12],
@@ -78,28 +79,35 @@ export class Overlay {
     ];
   }
 
-  private spot([x, y, far]: readonly [number, number, number]): Spot {
+  private spot([x, y, far]: Point): Spot {
     return { x: ((x / far + 1) / 2) * this.width, y: ((1 - y / far) / 2) * this.height, far };
-  }
-
-  private moveTo(at: [number, number, number]): void {
-    const { x, y } = this.spot(at);
-    this.brush.moveTo(x, y);
-  }
-
-  private lineTo(at: [number, number, number]): void {
-    const { x, y } = this.spot(at);
-    this.brush.lineTo(x, y);
   }
 }
 
 /** Return the point between a visible and a hidden one at which a line leaves the view. */
-function cutLine(
-  seen: readonly [number, number, number],
-  hidden: readonly [number, number, number],
-): [number, number, number] {
+function cutLine(seen: Point, hidden: Point): Point {
   const share = (seen[2] - NEAREST) / (seen[2] - hidden[2]);
   return [seen[0] + (hidden[0] - seen[0]) * share, seen[1] + (hidden[1] - seen[1]) * share, NEAREST];
+}
+
+/** Write letters with a dark edge, so that they are read before any ground; with the brush's font and alignment. */
+export function writeEdged(brush: CanvasRenderingContext2D, text: string, x: number, y: number, css: string): void {
+  brush.textBaseline = "middle";
+  brush.lineJoin = "round";
+  brush.strokeStyle = "rgba(5, 8, 12, 0.85)";
+  brush.lineWidth = 3;
+  brush.strokeText(text, x, y);
+  brush.fillStyle = css;
+  brush.fillText(text, x, y);
+}
+
+/** Add a diamond around a point to the current path. */
+export function traceDiamond(brush: CanvasRenderingContext2D, x: number, y: number, reach: number): void {
+  brush.moveTo(x, y - reach);
+  brush.lineTo(x + reach, y);
+  brush.lineTo(x, y + reach);
+  brush.lineTo(x - reach, y);
+  brush.closePath();
 }
 
 export function cssColour(colour: number, alpha = 1): string {

@@ -8,7 +8,7 @@ import { FIELD_OF_VIEW } from "../../spaces";
 import { RANGE_STYLES, TEAMS } from "../../palette";
 import { MechFlag } from "../../protocol.gen";
 import type { MatchState, ViewerState } from "../../state";
-import { type Overlay, cssColour } from "./canvas";
+import { type Overlay, cssColour, writeEdged } from "./canvas";
 import { drawFlat } from "./signs";
 
 const AIM = "#ffe08a"; // of the pilot's target, as its line
@@ -252,13 +252,7 @@ export function drawScope(
   const text = radar === null ? `${range} vox` : `radar ${radar.toFixed(0)} of ${range} vox`;
   brush.font = FONT;
   brush.textAlign = "center";
-  brush.textBaseline = "middle";
-  brush.lineJoin = "round";
-  brush.lineWidth = 3;
-  brush.strokeStyle = "rgba(5, 8, 12, 0.85)";
-  brush.strokeText(text, x, y + radius + 12);
-  brush.fillStyle = "#e6eef5";
-  brush.fillText(text, x, y + radius + 12);
+  writeEdged(brush, text, x, y + radius + 12, "#e6eef5");
   return { left: x - radius - 2, top: y - radius - 2, right: x + radius + 2, bottom: y + radius + 22 };
 }
 

@@ -70,30 +70,11 @@ export function drawPlaque(brush: CanvasRenderingContext2D, width: number, heigh
     const tall = (plaque.details === "" ? BAR - 6 : BAR + 20) * unit;
     brush.fillStyle = DARK;
     brush.fillRect(0, height - tall, width, tall);
-    const lines = plaque.details === "" ? [0.5] : [0.34, 0.74];
-    const room = width - 24 * unit;
-    const size = (plaque.details === "" ? 17 : 21) * unit;
-    text(
-      brush,
-      plaque.caption,
-      width / 2,
-      height - tall * (1 - lines[0]),
-      `550 ${size}px ${TEXT}`,
-      LIGHT,
-      "center",
-      room,
-    );
-    if (plaque.details !== "")
-      text(
-        brush,
-        plaque.details,
-        width / 2,
-        height - tall * (1 - lines[1]),
-        `400 ${17 * unit}px ${TEXT}`,
-        PALE,
-        "center",
-        room,
-      );
+    const [share, size] = plaque.details === "" ? [0.5, 17] : [0.34, 21];
+    const line = (words: string, down: number, font: string, colour: string) =>
+      text(brush, words, width / 2, height - tall * (1 - down), font, colour, "center", width - 24 * unit);
+    line(plaque.caption, share, `550 ${size * unit}px ${TEXT}`, LIGHT);
+    line(plaque.details, 0.74, `400 ${17 * unit}px ${TEXT}`, PALE);
   }
   brush.restore();
 }

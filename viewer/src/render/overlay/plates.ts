@@ -4,7 +4,7 @@
 import type { Box } from "../../framing";
 import { TEAMS } from "../../palette";
 import type { MatchState } from "../../state";
-import { cssColour } from "./canvas";
+import { cssColour, writeEdged } from "./canvas";
 import { drawFlat } from "./signs";
 
 export const LETTERS = '700 12px "Inter Variable"'; // font of the overlay, to be loaded before the first picture
@@ -145,16 +145,9 @@ export function caption(text: string, css: string, px = CAPTION_PX): Painter {
     width: Math.ceil(px * 0.6 * text.length + 8),
     height: Math.round(px * 1.35),
     paint(brush, box) {
-      brush.lineJoin = "round";
-      brush.lineWidth = 3.5;
-      brush.strokeStyle = "rgba(5, 8, 12, 0.85)";
       brush.font = `700 ${px}px ${FONT}`;
       brush.textAlign = "center";
-      brush.textBaseline = "middle";
-      const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
-      brush.strokeText(text, x, y);
-      brush.fillStyle = css;
-      brush.fillText(text, x, y);
+      writeEdged(brush, text, (box.left + box.right) / 2, (box.top + box.bottom) / 2, css);
     },
   };
 }

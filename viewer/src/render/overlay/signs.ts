@@ -7,7 +7,7 @@ import { TEAMS } from "../../palette";
 import { MechFlag } from "../../protocol.gen";
 import type { MatchState } from "../../state";
 import type { Mechs } from "../mechs";
-import { type Overlay, cssColour } from "./canvas";
+import { type Overlay, cssColour, traceDiamond } from "./canvas";
 import { isBattle } from "./layout";
 
 const LIFT = 0.07; // height above the ground [vox]
@@ -97,17 +97,7 @@ export function drawFlat(
 ): void {
   brush.beginPath();
   if (TEAMS[team].sides === 0) brush.arc(x, y, radius, 0, 2 * Math.PI);
-  else {
-    const reach = radius * DIAMOND;
-    for (const [dx, dy] of [
-      [reach, 0],
-      [0, reach],
-      [-reach, 0],
-      [0, -reach],
-    ])
-      brush.lineTo(x + dx, y + dy);
-    brush.closePath();
-  }
+  else traceDiamond(brush, x, y, radius * DIAMOND);
   brush.fillStyle = cssColour(TEAMS[team].colour, alpha);
   brush.fill();
   brush.strokeStyle = `rgba(5, 8, 12, ${0.8 * alpha})`;
