@@ -6,7 +6,8 @@ import { POSITION_STEPS } from "../data/mesher";
 import { APPEARANCES, Appearance } from "../palette";
 import { CUTAWAY, SHADE_LEFT } from "./cutaway";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
-import { FACADES, INNER } from "./terrain_material";
+import { FACADES, INNER, type TerrainUniforms } from "./terrain_material";
+import { FACE_NORMAL } from "./terrain_shader";
 import { TILE_VOXELS } from "./tile";
 
 /** Share of the second colour on windows, veins and seams of the tile, glow of the second colour, opacity. */
@@ -48,12 +49,13 @@ flat out float vLevel; // 1 on what looks up
 out vec3 vVoxel;
 #endif
 ${PLAIN_LIGHT}
+${FACE_NORMAL}
 uniform vec3 uMapSize;
 void main() {
   vec3 voxel = position / ${POSITION_STEPS.toFixed(1)};
   int appearance = int(code.x + 0.5), tint = int(code.w + 0.5);
-  float axis = floor(code.y * 0.5), side = 1.0 - 2.0 * mod(code.y, 2.0);
-  vec3 n = side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
+  float axis = floor(code.y * 0.5);
+  vec3 n = faceNormal(code.y);
   bool concrete = appearance == CONCRETE;
   bool flows = appearance == ${Appearance.LAVA} || appearance == ${Appearance.WATER};
   vec2 uv = axis < 0.5 ? voxel.yz : axis < 1.5 ? voxel.xz : voxel.xy;
@@ -122,16 +124,10 @@ void main() {
   fragColour = vec4(haze(lit), vColour.a);
 }`;
 
-/** Uniforms of the plain terrain only. */
-export interface PlainTerrainUniforms {
-  [name: string]: { value: unknown };
-  uEye: { value: Vector3 };
-}
-
 /** Create a material: `clear` for water and glass, `cut` with a cutaway, which shows the inner sides of walls. */
 export function plainTerrainMaterial(
   shared: PlainUniforms,
-  own: PlainTerrainUniforms,
+  own: TerrainUniforms,
   clear: boolean,
   cut: boolean,
 ): ShaderMaterial {

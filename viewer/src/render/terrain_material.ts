@@ -17,7 +17,7 @@ import {
 } from "three";
 import { APPEARANCES } from "../palette";
 import { POSITION_STEPS } from "../data/mesher";
-import { TERRAIN_PARS } from "./terrain_shader";
+import { FACE_NORMAL, TERRAIN_PARS } from "./terrain_shader";
 
 export interface TerrainUniforms {
   [name: string]: { value: unknown };
@@ -57,10 +57,7 @@ in vec4 code;
 out vec3 vVoxel;
 flat out vec4 vCode;
 out float vOpen;
-vec3 faceNormal(float face) {
-  float axis = floor(face * 0.5), side = 1.0 - 2.0 * mod(face, 2.0);
-  return side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
-}
+${FACE_NORMAL}
 `;
 const VERTEX_NORMAL = "vec3 objectNormal = faceNormal(code.y);";
 const VERTEX_MAIN = /* glsl */ `
@@ -68,13 +65,6 @@ vVoxel = position / ${POSITION_STEPS.toFixed(1)};
 vCode = vec4(code.x, code.y, code.w, 0.0);
 vOpen = code.z / 255.0;
 #include <begin_vertex>
-`;
-const FRAGMENT_PARS = /* glsl */ `
-${TERRAIN_PARS}
-vec3 voxelNormal() {
-  float axis = floor(vCode.y * 0.5), side = 1.0 - 2.0 * mod(vCode.y, 2.0);
-  return side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
-}
 `;
 
 type Shader = Parameters<MeshLambertMaterial["onBeforeCompile"]>[0];
@@ -87,7 +77,7 @@ function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlu
     .replace("#include <beginnormal_vertex>", VERTEX_NORMAL)
     .replace("#include <begin_vertex>", VERTEX_MAIN);
   shader.fragmentShader = shader.fragmentShader
-    .replace("#include <common>", `#include <common>\n${FRAGMENT_PARS}`)
+    .replace("#include <common>", `#include <common>\n${TERRAIN_PARS}\n${FACE_NORMAL}`)
     .replace("#include <color_fragment>", colour)
     .replace("#include <aomap_fragment>", occlusion)
     .replace("#include <opaque_fragment>", `#include <opaque_fragment>\n${OVERLAY}`);
@@ -104,7 +94,7 @@ gl_FragColor.rgb = mix(gl_FragColor.rgb, overlay.rgb * overlay.rgb, tinted);
 
 const SOLID_COLOUR = /* glsl */ `
 if (isCutAway(vVoxel)) discard;
-Surface surface = surfaceOf(voxelNormal());
+Surface surface = surfaceOf(faceNormal(vCode.y));
 #ifdef DOUBLE_SIDED
 if (!gl_FrontFacing) surface = Surface(surface.colour * ${INNER.toFixed(2)}, vec3(0));
 #endif
@@ -129,7 +119,7 @@ export function solidMaterial(uniforms: TerrainUniforms, open: boolean): MeshLam
 const CLEAR_COLOUR = /* glsl */ `
 if (isCutAway(vVoxel)) discard;
 int appearance = int(vCode.x + 0.5);
-vec3 face = voxelNormal();
+vec3 face = faceNormal(vCode.y);
 vec2 uv = abs(face.x) > 0.5 ? vVoxel.yz : abs(face.y) > 0.5 ? vVoxel.xz : vVoxel.xy;
 vec2 footprint = fwidth(uv);
 float px = max(max(footprint.x, footprint.y), 1e-4) * 0.7;

@@ -9,6 +9,14 @@ const APPEARANCE_CONSTANTS = Object.entries(Appearance)
   .map(([name, value]) => `const int ${name} = ${value};`)
   .join("\n");
 
+/** Normal of a face by its number, in voxel space. */
+export const FACE_NORMAL = /* glsl */ `
+vec3 faceNormal(float face) {
+  float axis = floor(face * 0.5), side = 1.0 - 2.0 * mod(face, 2.0);
+  return side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
+}
+`;
+
 const NOISE = /* glsl */ `
 float hash2(vec2 p) {
   vec3 q = fract(vec3(p.xyx) * 0.1031);

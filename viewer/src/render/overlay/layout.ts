@@ -12,41 +12,15 @@ export interface Label {
 
 const GAP = 2; // least gap between labels [CSS px]
 const ROUNDING = 1e-3; // added to the gap, so that rounding closes none [CSS px]
-/** Places tried: offsets from the anchor in widths to the right and heights upward. */
-const PLACES = [
-  [0, 0],
-  [0, 1],
-  [-0.55, 1],
-  [0.55, 1],
-  [-1, 0],
-  [1, 0],
-  [0, 2],
-  [-1, 1],
-  [1, 1],
-  [0, -2.4],
-  [0, 3],
-  [-0.55, 2],
-  [0.55, 2],
-  [-1, -1.2],
-  [1, -1.2],
-  [-1, 2],
-  [1, 2],
-  [0, 4],
-  [-1, 3],
-  [1, 3],
-  [-2, 0],
-  [2, 0],
-  [-2, 1],
-  [2, 1],
-  [0, 5],
-  [0, -3.6],
-] as const;
-const [FAR_COLUMNS, FAR_ROWS] = [3, 9]; // most widths and heights from such a label to its anchor
+const [COLUMNS, ROWS] = [3, 9]; // most widths and heights from a label to its anchor
 const SHAPE = 3; // width of a label in heights, by which distances are compared
-/** Further places of labels that may stand anywhere, nearest first. */
-const FAR_PLACES = Array.from({ length: 4 * FAR_COLUMNS + 1 }, (_, i) => i / 2 - FAR_COLUMNS)
-  .flatMap((right) => Array.from({ length: 2 * FAR_ROWS + 1 }, (_, j) => [right, j - FAR_ROWS] as const))
-  .sort((a, b) => Math.hypot(a[0] * SHAPE, a[1]) - Math.hypot(b[0] * SHAPE, b[1]));
+const NEAR = 4.5; // most distance of a label that may not stand anywhere, in heights
+/** Places tried: offsets from the anchor in widths to the right and heights upward, nearest first, not on the mech. */
+const PLACES = Array.from({ length: 4 * COLUMNS + 1 }, (_, i) => i / 2 - COLUMNS)
+  .flatMap((right) => Array.from({ length: 2 * ROWS + 1 }, (_, j) => [right, ROWS - j] as const))
+  .filter(([right, up]) => up !== -1 || Math.abs(right) >= 1)
+  .map(([right, up]) => ({ right, up, far: Math.hypot(right * SHAPE, up) }))
+  .sort((a, b) => a.far - b.far);
 const FAR = 1.5; // distance from its anchor at which a label needs a line to it, in heights
 
 const BATTLE = 60; // with more living mechs, packs have labels and few mechs have plates
@@ -79,7 +53,8 @@ export function placeLabels(labels: readonly Label[], area: Box, taken: readonly
   const placed = [...taken];
   return labels.map(({ x, y, width, height, anywhere }) => {
     if (x < area.left || x > area.right || y < area.top || y > area.bottom) return null;
-    for (const [right, up] of anywhere ? [...PLACES, ...FAR_PLACES] : PLACES) {
+    for (const { right, up, far } of PLACES) {
+      if (far > NEAR && !anywhere) break;
       const middle = x + right * (width + GAP);
       const left = Math.max(area.left, Math.min(area.right - width, middle - width / 2));
       const top = Math.max(area.top, Math.min(area.bottom - height, y - height - up * (height + GAP)));
