@@ -32,6 +32,7 @@ const STUBS: readonly [RegExp, string][] = [
   ],
   [/[\\/]three[\\/]src[\\/]extras[\\/]PMREMGenerator\.js$/, "export class PMREMGenerator {}"],
 ];
+const STYLE_LINK = /\s*<link rel="stylesheet"[^>]*>/g;
 const TEXT = /\.(?:js|css|html|svg|txt)$/;
 const LEAST_BYTES = 512; // smaller files are sent as they are
 
@@ -62,6 +63,30 @@ export function leanThree(): Plugin {
         LITERAL,
         (_, sign: string, text: string) => `${sign} \`${unused ? "" : minifyShader(text)}\n\``,
       );
+    },
+  };
+}
+
+/**
+ * Return a plugin that puts style sheets behind the skeleton of the page, so that the browser paints it without them,
+ * and starts to load the typefaces with the page.
+ */
+export function paintEarly(): Plugin {
+  return {
+    name: "paint-early",
+    apply: "build",
+    transformIndexHtml: {
+      order: "post",
+      handler: (html, { bundle = {} }) => {
+        const styles = html.match(STYLE_LINK) ?? [];
+        const fonts = Object.keys(bundle)
+          .filter((name) => name.endsWith(".woff2"))
+          .map((name) => `<link rel="preload" as="font" type="font/woff2" href="./${name}" crossorigin>`);
+        return html
+          .replace(STYLE_LINK, "")
+          .replace("</head>", () => `  ${fonts.join("\n    ")}\n  </head>`)
+          .replace('<div id="app">', () => `${styles.join("").trim()}\n    <div id="app">`);
+      },
     },
   };
 }

@@ -1,13 +1,13 @@
 // Builds the viewer into the Python package, where `echelon serve` finds it.
 import { defineConfig } from "vitest/config";
-import { leanThree, precompress } from "./lean.ts";
+import { leanThree, paintEarly, precompress } from "./lean.ts";
 import { thirdPartyNotices } from "./notices.ts";
 
 const notices = thirdPartyNotices();
 
 export default defineConfig({
   base: "./",
-  plugins: [notices.collect(), leanThree(), notices.write(), precompress()],
+  plugins: [notices.collect(), leanThree(), notices.write(), paintEarly(), precompress()],
   build: {
     outDir: process.env.ECHELON_VIEWER_OUT ?? "../echelon/server/static",
     emptyOutDir: true,

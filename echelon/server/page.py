@@ -23,6 +23,8 @@ from echelon.server.routes import STATIC
 SCRIPT = re.compile(r'<script type="module"[^>]*\bsrc="\./([^"]+)"[^>]*></script>')
 STYLE = re.compile(r'<link rel="stylesheet"[^>]*\bhref="\./([^"]+)"[^>]*>')
 ICON = re.compile(r'<link rel="icon"[^>]*\bhref="\./([^"]+)"[^>]*>')
+NEEDLESS = re.compile(r'<link rel="preload"[^>]*>|<svg id="skeleton".*?</svg>', re.S)
+"""What helps a page whose parts arrive one by one."""
 ASSET_URL = re.compile(r"url\(\./([^)]+)\)")
 WORKER = "*.worker-*.js"
 BASE = '<base href="http://echelon.invalid/">'
@@ -41,7 +43,7 @@ def single_page(
     index = static / "index.html"
     if not index.is_file():
         raise ValueError(f"the viewer is not built in {str(static)!r}; install with `pip install .` to build it")
-    page = index.read_text(encoding="utf-8")
+    page = NEEDLESS.sub("", index.read_text(encoding="utf-8"))
     script, style = SCRIPT.search(page), STYLE.search(page)
     if script is None or style is None:
         raise ValueError(f"viewer {str(index)!r} lacks a script or a style sheet, expected both; build it again")

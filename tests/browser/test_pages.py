@@ -222,6 +222,21 @@ def test_first_picture_needs_few_bytes_and_everything_else_waits_for_it(new_page
     assert len([url for url in after if "/chunks/" in url]) == 4
 
 
+def test_skeleton_is_painted_without_script_style_and_fonts_and_makes_room(new_page, address):
+    page = new_page(viewport=DESK)
+    held = []
+    page.route("**/assets/*", held.append)
+    page.goto(address, wait_until="commit")
+    assert page.get_by_text("Loading the viewer").is_visible()
+    page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
+    assert any(route.request.url.endswith(".css") for route in held)
+    page.unroute("**/assets/*")
+    for route in held:
+        route.continue_()
+    page.wait_for_selector(".list-page")
+    assert page.locator("#skeleton").count() == 0
+
+
 def test_settings_are_remembered_and_sound_is_off_until_switched_on(new_page, address):
     page = new_page()
     page.goto(f"{address}/#match={MATCH}")

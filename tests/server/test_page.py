@@ -16,7 +16,9 @@ from tests.replay.golden import SMALL
 INDEX = """<!doctype html><html><head><title>Echelon</title>
 <link rel="icon" href="./icon.svg" type="image/svg+xml" />
 <script type="module" crossorigin src="./assets/index-1.js"></script>
-<link rel="stylesheet" crossorigin href="./assets/index-1.css"></head><body><div id="app"></div></body></html>"""
+<link rel="preload" as="font" type="font/woff2" href="./assets/f-1.woff2" crossorigin></head><body>
+<svg id="skeleton"><rect />
+</svg><link rel="stylesheet" crossorigin href="./assets/index-1.css"><div id="app"></div></body></html>"""
 CODE = 'const a = "</script><!-- é"; start(a);'
 
 
@@ -36,6 +38,7 @@ def static(tmp_path):
 def test_single_page_embeds_all_assets(static):
     page = single_page(b"\x89replay", 'a"b.ecr', "Blue & red", static)
     assert not re.search(r'(src|href)="\./', page) and "url(./" not in page
+    assert "skeleton" not in page
     assert "<title>Blue &amp; red</title>" in page
     embedded = re.search(r'id="echelon-replay" data-name="a&quot;b.ecr">([^<]*)</script>', page)
     assert embedded and base64.b64decode(embedded[1]) == b"\x89replay"

@@ -23,4 +23,5 @@ import { learnLayout } from "./keys";
 void learnLayout();
 const app = new App(document.getElementById("app") ?? document.body);
 Object.assign(window, { echelon: app.handle });
+document.getElementById("skeleton")?.remove();
 app.start();

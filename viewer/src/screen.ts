@@ -41,7 +41,7 @@ export class Screen {
   private changedAt = 0; // time of the last change
   private sharp = false; // whether the last picture has full resolution
   private lost = false; // whether the WebGL context is lost
-  private fontsLoaded = false; // whether loading the textures' font has finished or failed
+  private fontsLoaded = false; // whether loading the overlay's font has finished or failed
   private settledCallbacks: (() => void)[] = []; // callbacks of settled()
   private readonly reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
   private readonly stats: Cost = {
@@ -83,7 +83,10 @@ export class Screen {
     void document.fonts
       .load(LETTERS)
       .catch(() => [])
-      .then(() => (this.fontsLoaded = true));
+      .then(() => {
+        this.fontsLoaded = true;
+        this.drawn = []; // the first picture does not wait for it
+      });
   }
 
   get complete(): boolean {
@@ -93,8 +96,8 @@ export class Screen {
   /** Return what the picture of the moment waits for, in words; nothing if it is complete. */
   missing(): string[] {
     const { view } = this;
-    if (!view) return [this.problem || (this.fontsLoaded ? "a match" : "fonts")];
-    const found = [...view.missing(), ...(this.lost ? ["graphics"] : [])];
+    if (!view) return [this.problem || "a match"];
+    const found = [...view.missing(), ...(this.lost ? ["graphics"] : []), ...(this.fontsLoaded ? [] : ["fonts"])];
     if (!view.overlaySettled) found.push("ground overlay");
     return found;
   }
@@ -114,7 +117,7 @@ export class Screen {
   }
 
   draw(state: ViewerState, elapsed: number): void {
-    if (this.shown !== state.match && this.fontsLoaded) this.openView(state.match);
+    if (this.shown !== state.match) this.openView(state.match);
     const { view, governor } = this;
     if (!view || !governor || this.lost) return;
     this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
@@ -158,7 +161,7 @@ export class Screen {
    * a cut. Returns whether it is complete.
    */
   film(state: ViewerState, elapsed: number, cut: boolean): boolean {
-    if (this.shown !== state.match && this.fontsLoaded) this.openView(state.match);
+    if (this.shown !== state.match) this.openView(state.match);
     const { view } = this;
     if (!view || this.lost) return false;
     this.size = [...(this.fixed ?? [1, 1])];

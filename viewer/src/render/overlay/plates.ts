@@ -7,7 +7,7 @@ import type { MatchState } from "../../state";
 import { cssColour, writeEdged } from "./canvas";
 import { drawFlat } from "./signs";
 
-export const LETTERS = '700 12px "Inter Variable"'; // font of the overlay, to be loaded before the first picture
+export const LETTERS = '700 12px "Inter Variable"'; // font of the overlay
 const FONT = '"Inter Variable", system-ui, sans-serif';
 const NAME_PX = [11.5, 14] as const; // height of names on the farthest and on the nearest plates [CSS px]
 const MIDDLE_FAR = 48; // distance at which names are 12 px high [vox]
