@@ -162,7 +162,8 @@ WATCH = """() => {
   };
 }"""
 FLATTEN = """() => {
-  echelon.state.match.scan.curves.stability.fill(0);
+  const lines = echelon.state.match.scan.curves.values;
+  lines[14].fill(0);  // stability, after seven figures and seven other states
   echelon.state.match.scan.version++;
 }"""
 """Remove a line from a chart, so that it is rebuilt."""
@@ -206,10 +207,10 @@ def test_observation_is_that_of_the_environment_and_any_row_is_a_chart(page, hom
             expected = observe(replay, 2).rows[16]
         assert np.array_equal(np.array(page.evaluate(OBSERVED, 2), np.float32), expected)
         search = page.get_by_role("searchbox")
-        for number, words in enumerate(("ego.hull", "figures damage", "contacts[0] ahead"), start=1):
+        for words in ("ego.hull", "figures damage", "contacts[0] ahead"):
             search.fill(words)
             page.locator(".series-rows button").first.click()
-            page.locator(".series-charts .chart").nth(number - 1).wait_for(state="visible")
+            page.locator(f'.series-charts .chart[aria-label^="{words.replace(" ", ".")}"]').wait_for(state="visible")
         page.locator(".series-charts .u-over").nth(1).click(delay=200)
         page.wait_for_function("() => Math.abs(echelon.state.tick - 120) < 8")  # the middle of the match
 

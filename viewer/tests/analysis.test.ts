@@ -6,6 +6,7 @@ import { contactsOf, observersOf, fogTeam, hasDetected, recordsVisibility } from
 import { occluderHeights, visibleColumns } from "../src/data/line_of_sight";
 import { distanceScale, paintZoneDistance } from "../src/data/heat";
 import { MatchScan } from "../src/data/match_scan";
+import { seriesOfMech } from "../src/data/mech_series";
 import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
 import { gaitPhase } from "../src/interpolate";
 import { Appearance } from "../src/palette";
@@ -162,15 +163,16 @@ describe("MatchScan", () => {
     scan.request(chunks.length, true, 3);
     while (scan.version < chunks.length) await later(5);
     const curves = scan.curves!;
+    const terms = header.insight!.terms.length;
     const ticks = [...chunks[0].tick, ...chunks.slice(1).flatMap((chunk) => [...chunk.tick].slice(1))];
     expect(curves.seconds).toEqual(ticks.map((tick) => tick / header.tick_hz));
     const reward = chunks.reduce((sum, chunk, n) => {
       for (let f = n ? 1 : 0; f < chunk.frames; f++)
-        for (let k = 0; k < curves.terms.length; k++)
-          sum += chunk.insight!.reward[(f * chunk.mechs + 3) * curves.terms.length + k];
+        for (let k = 0; k < terms; k++) sum += chunk.insight!.reward[(f * chunk.mechs + 3) * terms + k];
       return sum;
     }, 0);
-    expect(curves.gained.at(-1)).toBeCloseTo(reward, 4);
+    const gained = seriesOfMech(header, curves, null).find(({ name }) => name === "reward_so_far")!;
+    expect(Array.from(gained.values).at(-1)).toBeCloseTo(reward, 4);
     const alive = chunks.reduce((sum, chunk) => {
       for (let at = chunk.mechs; at < chunk.mech.flags.length; at++)
         if (chunk.mech.flags[at] & MechFlag.ALIVE) sum += header.frame_ticks / header.tick_hz;

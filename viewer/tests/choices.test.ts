@@ -10,7 +10,7 @@ import {
   suiteOf,
   timerLabel,
 } from "../src/data/choices";
-import { COLOURS } from "../src/hud/mech_chart";
+import { COLOURS } from "../src/hud/charts";
 import { TEAMS } from "../src/palette";
 import { COOLDOWN_NAMES, SUITES } from "../src/protocol.gen";
 import { frameAt } from "../src/interpolate";

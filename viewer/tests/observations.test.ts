@@ -117,7 +117,7 @@ describe("series of a mech", () => {
       ),
     );
     const series = seriesOfMech(header, scan.curves!, found);
-    expect(series.length).toBe(recordedNames(header).length + header.insight!.terms.length + COLUMNS.length);
+    expect(series.length).toBe(recordedNames(header).length + COLUMNS.length);
     const end = chunks.at(-1)!;
     const of = (text: string) => matching(series, text);
     const taken = of("figures taken")[0];

@@ -2,7 +2,7 @@
 // the figures of every mech, and the curves of one. Keeps sums and curves, not the chunks.
 
 import { EventKind, type Header, MechFlag } from "../protocol.gen";
-import { FIGURES, FigureScan } from "./figures";
+import { FigureScan } from "./figures";
 import { type MechCurves, mechValues, recordedNames } from "./mech_series";
 import type { Chunk } from "./replay";
 import type { TeamGrids } from "./heat";
@@ -106,18 +106,7 @@ export class MatchScan {
   private startCurves(mech: number): void {
     this.readers.curves.done = 0;
     this.outOfOrder.clear();
-    const terms = this.header.insight?.terms.length ?? 0;
-    this.curves = {
-      mech,
-      seconds: [],
-      hp: [],
-      heat: [],
-      stability: [],
-      value: [],
-      gained: [],
-      terms: Array.from({ length: terms }, () => []),
-      recorded: recordedNames(this.header).map(() => []),
-    };
+    this.curves = { mech, seconds: [], values: recordedNames(this.header).map(() => []) };
   }
 
   /** Add a chunk, null for a damaged one. */
@@ -170,29 +159,13 @@ export class MatchScan {
     }
   }
 
-  private addToCurves(chunk: Chunk, curves: MechCurves): void {
-    const { mech } = curves;
-    const { chassis, roster, tick_hz } = this.header;
-    const { hp, heat_cap } = chassis[roster[mech].chassis] ?? { hp: 100, heat_cap: 100 };
-    const values = mechValues(this.header, chunk, mech);
-    const before = curves.recorded.map((line, k) => (k < FIGURES.length ? (line.at(-1) ?? 0) : 0));
+  private addToCurves(chunk: Chunk, { mech, seconds, values }: MechCurves): void {
+    const added = mechValues(this.header, chunk, mech);
+    const before = recordedNames(this.header).map(({ sum }, k) => (sum ? (values[k].at(-1) ?? 0) : 0));
     // the first frame of a chunk repeats the last frame of the previous chunk
     for (let frame = this.readers.curves.done === 0 ? 0 : 1; frame < chunk.frames; frame++) {
-      const at = frame * chunk.mechs + mech;
-      curves.seconds.push(chunk.tick[frame] / tick_hz);
-      curves.hp.push(chunk.mech.hp[at] / hp);
-      curves.heat.push(chunk.mech.heat[at] / heat_cap);
-      curves.stability.push(chunk.mech.stability[at] / 100);
-      curves.recorded.forEach((line, k) => line.push(before[k] + values[frame][k]));
-      if (!chunk.insight) continue;
-      curves.value.push(chunk.insight.value[at]);
-      let total = 0;
-      curves.terms.forEach((term, k) => {
-        const reward = chunk.insight?.reward[at * curves.terms.length + k] ?? 0;
-        total += reward;
-        term.push((term.at(-1) ?? 0) + reward);
-      });
-      curves.gained.push((curves.gained.at(-1) ?? 0) + total);
+      seconds.push(chunk.tick[frame] / this.header.tick_hz);
+      values.forEach((line, k) => line.push(before[k] + added[frame][k]));
     }
   }
 }

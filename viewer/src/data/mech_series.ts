@@ -6,17 +6,11 @@ import { FIGURES, addFigures, noFigures } from "./figures";
 import { type Observations, voxels } from "./observations";
 import type { Chunk } from "./replay";
 
-/** Curves of one mech: a value per frame in time order; policy columns are empty if not recorded. */
+/** Every recorded value of one mech: a line per name of `recordedNames`, with a value per frame in time order. */
 export interface MechCurves {
   mech: number;
   seconds: number[];
-  hp: number[]; // hit points, heat and stability as shares of their maximum
-  heat: number[];
-  stability: number[];
-  value: number[]; // predicted value
-  gained: number[]; // cumulative reward
-  terms: number[][]; // cumulative reward by term
-  recorded: number[][]; // figures, motion and actions, in the order of recordedNames
+  values: number[][];
 }
 
 /** A value of a mech: its group and name, and unit. */
@@ -43,50 +37,53 @@ const MOTION = [
   ["stability", "points"],
 ] as const;
 
-/** Return the values that chunks have of a mech, in the order of `mechValues`. */
-export function recordedNames({ insight }: Header): SeriesName[] {
+/** Return the values that chunks have of a mech, in the order of `mechValues`; a `sum` grows from chunk to chunk. */
+export function recordedNames({ insight }: Header): (SeriesName & { readonly sum: boolean })[] {
   return [
-    ...FIGURES.map((name) => ({ group: "figures", name, unit: FIGURE_UNITS[name] ?? "" })),
-    ...MOTION.map(([name, unit]) => ({ group: "state", name, unit })),
-    ...(insight?.actions ?? []).map((name) => ({ group: "actions", name, unit: "−1 to 1" })),
+    ...FIGURES.map((name) => ({ group: "figures", name, unit: FIGURE_UNITS[name] ?? "", sum: true })),
+    ...MOTION.map(([name, unit]) => ({ group: "state", name, unit, sum: false })),
+    ...(insight?.actions ?? []).map((name) => ({ group: "actions", name, unit: "−1 to 1", sum: false })),
+    ...(insight?.estimates ? [{ group: "policy", name: "predicted_value", unit: "", sum: false }] : []),
+    ...(insight ? [{ group: "policy", name: "reward_so_far", unit: "", sum: true }] : []),
+    ...(insight?.terms ?? []).map((name) => ({ group: "reward so far", name, unit: "", sum: true })),
   ];
 }
 
-/** Return the values of a mech at each frame of a chunk, shape [frames][K]; figures count from its start. */
+/** Return the values of a mech at each frame of a chunk, shape [frames][K]; sums count from its start. */
 export function mechValues(header: Header, chunk: Chunk, mech: number): number[][] {
-  const actions = header.insight?.actions.length ?? 0;
+  const [{ insight }, { insight: recorded }] = [chunk, header];
+  const gained = (recorded?.terms ?? []).map(() => 0);
   return Array.from(chunk.tick, (tick, frame) => {
     const at = frame * chunk.mechs + mech;
     const figures = noFigures(header.mechs);
     addFigures(figures, header, chunk, tick);
+    // the first frame of a chunk repeats the last frame of the previous chunk
+    if (frame > 0) gained.forEach((_, k) => (gained[k] += insight?.reward[at * gained.length + k] ?? 0));
     return [
       ...FIGURES.map((name) => figures[name][mech]),
       ...MOTION.map(([name]) =>
         name === "speed" ? Math.hypot(chunk.mech.vx[at], chunk.mech.vy[at]) : chunk.mech[name][at],
       ),
-      ...Array.from({ length: actions }, (_, k) => chunk.insight?.action[at * actions + k] ?? 0),
+      ...(recorded?.actions ?? []).map((_, k, { length }) => insight?.action[at * length + k] ?? 0),
+      ...(recorded?.estimates ? [insight?.value[at] ?? 0] : []),
+      ...(recorded ? [gained.reduce((sum, reward) => sum + reward, 0), ...gained] : []),
     ];
   });
 }
 
 /** Return all series of a mech, those of the observation grouped by block and slot. */
 export function seriesOfMech(header: Header, curves: MechCurves, found: Observations | null): MechSeries[] {
-  const recorded = recordedNames(header).map((name, k) => ({
-    ...name,
-    seconds: curves.seconds,
-    values: curves.recorded[k],
+  const recorded = recordedNames(header).map(({ group, name, unit }, k) => ({
+    ...{ group, name, unit },
+    ...{ seconds: curves.seconds, values: curves.values[k] },
   }));
-  const rewards = (header.insight?.terms ?? []).map((name, k) => ({
-    ...{ group: "reward so far", name, unit: "" },
-    ...{ seconds: curves.seconds, values: curves.terms[k] },
-  }));
-  if (!found) return [...recorded, ...rewards];
+  if (!found) return recorded;
   const seconds = Array.from({ length: found.count }, (_, row) => (found.tick + row * found.step) / header.tick_hz);
   const observed = found.columns.map(({ name, unit }, k) => {
     const [group, ...rest] = name.split(".");
     return { group, name: rest.join("."), unit, seconds, values: found.values[k] };
   });
-  return [...recorded, ...rewards, ...observed];
+  return [...recorded, ...observed];
 }
 
 /** Return the value of a series at a time: the last one not after it; NaN before the first. */

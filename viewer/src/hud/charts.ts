@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { TEAMS } from "../palette";
 import { RECOLOURED } from "../settings";
-import type { IndexView, Outcome, Series } from "../protocol.gen";
+import type { Outcome, Series } from "../protocol.gen";
 import { el } from "./dom";
 
 export type CurveName = "score" | "hp" | "alive" | "damage";
@@ -11,7 +11,7 @@ export type CurveName = "score" | "hp" | "alive" | "damage";
 const FONT = '11px "Inter Variable", system-ui, sans-serif';
 const INK = "#a9b6c4";
 /** Space around a chart: above its axes, and on the right for half of the last label [CSS px]. */
-export const CHART_PADDING: uPlot.Padding = [6, 18, 0, 0];
+const CHART_PADDING: uPlot.Padding = [6, 18, 0, 0];
 /** What a finished match ends with, for the last point of its curves. */
 export type Final = Pick<Outcome, "score" | "alive" | "hp"> | null;
 
@@ -39,7 +39,7 @@ export function curveValues(
   return [late ? [...second, end] : second, lines[0], lines[1]];
 }
 
-export function chartAxes(): uPlot.Axis[] {
+function chartAxes(): uPlot.Axis[] {
   const axis = { stroke: INK, font: FONT, grid: GRID, ticks: { show: false }, size: 34 };
   return [
     {
@@ -51,19 +51,9 @@ export function chartAxes(): uPlot.Axis[] {
   ];
 }
 
-/**
- * Seek to the second under the pointer when a chart is clicked. The chart's own cursor follows the match and may have
- * moved.
- */
-export function jumpOnClick(plot: uPlot, onJump: (seconds: number) => void): void {
-  plot.over.addEventListener("click", (event) =>
-    onJump(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x")),
-  );
-}
-
 const RED_DASH = [6, 3]; // distinguishes the teams' lines without colour
 
-function lines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
+export function teamLines(style: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
   return TEAMS.map((team, t) => ({
     label: team.label,
     stroke: () => team.css,
@@ -91,7 +81,7 @@ export function makeBackdrop(host: HTMLElement): (series: Series, seconds: numbe
       legend: { show: false },
       cursor: { show: false },
       axes: [{ show: false }, { show: false }],
-      series: [{}, ...lines({ width: 1 }, true)],
+      series: [{}, ...teamLines({ width: 1 }, true)],
       scales: {
         x: { time: false },
         y: { range: (_: uPlot, _low: number, high: number): [number, number] => [0, Math.max(1, high) * HEADROOM] },
@@ -110,43 +100,77 @@ export function makeBackdrop(host: HTMLElement): (series: Series, seconds: numbe
   };
 }
 
-/** A chart of one pair of curves; a click seeks to that second. */
+// none is the colour of a team
+export const COLOURS = ["#9fe6c0", "#ffd166", "#d59bff", "#f4a6d7", "#b7d968", "#e9eff6", "#5fc9b5", "#a9957a"];
+export type Line = readonly [name: string, values: ArrayLike<number>];
+
+/** A chart over the whole match: a click seeks, and its legend shows the values at the cursor or pointer. */
 export class Chart {
-  private readonly plot: uPlot;
-  private drawn: [Series | null, number] = [null, 0];
+  readonly root: HTMLElement;
+  private plot: uPlot | null = null;
+  shown = ""; // names of its lines; "" has it built anew
+  private hovered = false; // whether the pointer is over it
 
   constructor(
-    readonly name: CurveName,
-    title: string,
-    host: HTMLElement,
-    onJump: (seconds: number) => void,
+    private readonly title: string,
+    private readonly height: number, // [CSS px]
+    private readonly jump: (seconds: number) => void,
+    private readonly styles: readonly uPlot.Series[] = COLOURS.map((stroke) => ({ stroke, width: 1.4 })),
   ) {
-    this.plot = new uPlot(
-      {
-        title,
-        width: 300,
-        height: 120,
-        legend: { show: false },
-        series: [{}, ...lines({})],
-        padding: CHART_PADDING,
-        axes: chartAxes(),
-        scales: { x: { time: false } },
-        cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },
-      },
-      [[], [], []],
-      host,
-    );
-    jumpOnClick(this.plot, onJump);
-    window.addEventListener(RECOLOURED, () => this.plot.redraw());
-    new ResizeObserver(() => this.plot.setSize({ width: Math.max(160, host.clientWidth), height: 128 })).observe(host);
+    this.root = el("div", { class: "chart", aria: { label: title } });
+    this.root.addEventListener("pointerenter", () => (this.hovered = true));
+    this.root.addEventListener("pointerleave", () => (this.hovered = false));
+    new ResizeObserver(() => this.plot?.setSize(this.size)).observe(this.root);
   }
 
-  /** Draw the curves up to the last frame at `end` [s], with the cursor at a second. */
-  update({ series, outcome }: IndexView, end: number, seconds: number): void {
-    if (this.drawn[0] !== series || this.drawn[1] !== end) {
-      this.drawn = [series, end];
-      this.plot.setData(curveValues(series, this.name, end, outcome));
-    }
-    this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
+  /** Draw lines over their times, with the whole match across; none leaves no chart. */
+  draw(seconds: ArrayLike<number>, lines: readonly Line[], end: number): void {
+    this.root.hidden = lines.length === 0;
+    if (lines.length === 0) return;
+    const names = lines.map(([name]) => name);
+    if (this.shown !== names.join()) this.build(names);
+    this.shown = names.join();
+    this.plot?.setData([seconds, ...lines.map(([, values]) => values)] as uPlot.AlignedData);
+    this.plot?.setScale("x", { min: 0, max: Math.max(1, end) });
+  }
+
+  /** Set the cursor to a second, unless the pointer is over the chart. */
+  point(seconds: number): void {
+    if (!this.hovered) this.plot?.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
+  }
+
+  private get size(): { width: number; height: number } {
+    return { width: Math.max(160, this.root.clientWidth), height: this.height };
+  }
+
+  private build(names: readonly string[]): void {
+    this.plot?.destroy();
+    const plot = new uPlot(
+      {
+        title: this.title,
+        ...this.size,
+        padding: CHART_PADDING,
+        series: [
+          { label: "time", value: (_, value) => (value === null ? "" : `${value.toFixed(1)} s`) },
+          ...names.map((label, k) => ({
+            ...this.styles[k % this.styles.length],
+            label: label.replace(/_/g, " "),
+            points: { show: false },
+            value: (_: uPlot, value: number | null) => (value === null ? "" : String(Number(value.toFixed(3)))),
+          })),
+        ],
+        axes: chartAxes(),
+        scales: { x: { time: false } },
+        legend: { live: true },
+        cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },
+      },
+      [[], ...names.map(() => [])],
+      this.root,
+    );
+    // the chart's own cursor follows the match and may have moved
+    plot.over.addEventListener("click", (event) =>
+      this.jump(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x")),
+    );
+    this.plot = plot;
   }
 }

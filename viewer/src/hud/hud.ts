@@ -15,7 +15,7 @@ import { type Knowledge, knowledgeOf } from "../data/perception";
 import { LayerLegend } from "./layer_legend";
 import { Minimap } from "./minimap";
 import { ChartPanel, HelpPanel, type Panel } from "./panels";
-import { MechAnalysisPanel } from "./mech_charts";
+import { MechAnalysisPanel } from "./mech_analysis";
 import { Roster } from "./roster";
 import { ScoreBar } from "./score";
 import { Scoreboard } from "./scoreboard";

@@ -5,7 +5,9 @@ import type { KeyRow } from "../input";
 import { keyLabel } from "../keys";
 import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../quality";
-import { Chart } from "./charts";
+import { TEAMS } from "../palette";
+import { RECOLOURED } from "../settings";
+import { Chart, curveValues, teamLines } from "./charts";
 import { dialog, el, setText } from "./dom";
 import { legend } from "./legend";
 
@@ -72,27 +74,43 @@ const CHARTS = [
   ["alive", "Alive"],
 ] as const;
 
+const HEIGHT = 106; // height of a chart [CSS px]
+
 export class ChartPanel {
   readonly root: HTMLElement;
-  private readonly hosts = CHARTS.map(([, title]) => el("div", { class: "chart", aria: { label: title } }));
-  private charts: Chart[] = [];
+  private readonly charts: readonly Chart[];
+  private drawn: readonly unknown[] = [];
 
   constructor(private readonly state: ViewerState) {
-    this.root = dialog("charts", "Match charts", () => (state.showChart = false), this.hosts);
+    const jump = (seconds: number) => control.seek(state, seconds * (state.match?.header.tick_hz ?? 0));
+    this.charts = CHARTS.map(([, title]) => new Chart(title, HEIGHT, jump, teamLines({})));
+    window.addEventListener(RECOLOURED, () => {
+      for (const chart of this.charts) chart.shown = "";
+      this.drawn = [];
+    });
+    const parts = this.charts.map(({ root }) => root);
+    this.root = dialog("charts", "Match charts", () => (state.showChart = false), parts);
   }
 
   update(match: MatchState): void {
     this.root.hidden = !this.state.showChart;
     if (this.root.hidden) return;
-    if (this.charts.length === 0) this.build();
+    const { series, outcome } = match.index;
     const [hz, last] = [match.header.tick_hz, control.lastTick(match)];
-    for (const chart of this.charts) chart.update(match.index, last / hz, this.state.tick / hz);
-  }
-
-  private build(): void {
-    const jump = (seconds: number) => {
-      if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
-    };
-    this.charts = CHARTS.map(([name, title], i) => new Chart(name, title, this.hosts[i], jump));
+    if (this.drawn[0] !== series || this.drawn[1] !== last) {
+      this.drawn = [series, last];
+      this.charts.forEach((chart, k) => {
+        const [seconds, blue, red] = curveValues(series, CHARTS[k][0], last / hz, outcome);
+        chart.draw(
+          seconds,
+          [
+            [TEAMS[0].label, blue],
+            [TEAMS[1].label, red],
+          ],
+          last / hz,
+        );
+      });
+    }
+    for (const chart of this.charts) chart.point(this.state.tick / hz);
   }
 }

@@ -7,11 +7,12 @@ import type { MatchState } from "../state";
 import { mechName } from "../text";
 import { clockText } from "../timeline";
 import { el, setText } from "./dom";
-import { MechChart } from "./mech_chart";
+import { Chart } from "./charts";
 
 const UPDATE_MS = 150; // update interval of rows and charts
 const MOST_CHARTS = 6;
-const LOW = 84; // height of their charts [CSS px]
+const HEIGHT = 92; // height of a chart [CSS px]
+const NEGLIGIBLE = 1e-3; // lines that never exceed this are left out beside others
 const MOST_FOUND = 60; // most rows that a search lists
 
 interface Row {
@@ -28,7 +29,16 @@ interface Group {
   rows: readonly Row[]; // empty until it is opened
 }
 
+/** Charts that are drawn until others are chosen: titles, and keys or groups of their lines. */
+const FIRST: Record<string, readonly string[]> = {
+  "hit points, heat, stability": ["state.hp", "state.heat", "state.stability"],
+  "predicted value and reward so far": ["policy.predicted_value", "policy.reward_so_far"],
+  "reward so far by term": ["reward so far"],
+};
+
 const keyOf = ({ group, name }: MechSeries) => `${group}.${name}`;
+const titleOf = (series: MechSeries) =>
+  `${keyOf(series).replace(/_/g, " ")}${series.unit === "" ? "" : ` (${series.unit})`}`;
 
 export class SeriesList {
   private readonly search = el("input", {
@@ -47,7 +57,8 @@ export class SeriesList {
     this.charts,
     this.list,
   ]);
-  private readonly pinned = new Map<string, MechChart>(); // by key, the oldest first
+  /** Charts by title, the oldest first, with the keys or groups of their lines. */
+  private readonly pinned = new Map<string, { chart: Chart; keys: readonly string[] }>();
   private groups: Group[] = [];
   private results: Row[] = [];
   private series: readonly MechSeries[] = [];
@@ -57,6 +68,7 @@ export class SeriesList {
 
   constructor(private readonly jump: (seconds: number) => void) {
     this.search.addEventListener("input", () => (this.updatedAt = 0));
+    for (const [title, keys] of Object.entries(FIRST)) this.toggle(title, keys);
   }
 
   update(match: MatchState, mech: number, tick: number): void {
@@ -83,7 +95,7 @@ export class SeriesList {
     const open = this.groups.flatMap(({ root, rows }) => (root.open && !this.list.hidden ? rows : []));
     for (const { series, root, value } of [...this.results, ...open]) {
       setText(value, valueText(match.header, series.unit, valueAt(series, seconds)));
-      root.setAttribute("aria-pressed", String(this.pinned.has(keyOf(series))));
+      root.setAttribute("aria-pressed", String(this.pinned.has(titleOf(series))));
     }
     this.draw(seconds, match.index.chunks.at(-1)?.[1] ?? 0, match.header.tick_hz, version);
   }
@@ -101,6 +113,7 @@ export class SeriesList {
   private build(): void {
     const names = [...new Set(this.series.map(({ group }) => group))];
     const open = new Set(this.groups.filter(({ root }) => root.open).map(({ name }) => name));
+    if (this.groups.length === 0) open.add("actions");
     this.results = [];
     this.drawn = [];
     this.groups = names.map((name): Group => {
@@ -128,7 +141,8 @@ export class SeriesList {
   private makeRow(series: MechSeries, name: string): Row {
     const value = el("b");
     const label = el("span", { text: name.replace(/_/g, " ") });
-    const root = el("button", { attributes: { type: "button" }, onclick: () => this.toggle(series) }, [label, value]);
+    const onclick = () => this.toggle(titleOf(series), [keyOf(series)]);
+    const root = el("button", { attributes: { type: "button" }, onclick }, [label, value]);
     return { series, root, value };
   }
 
@@ -144,32 +158,38 @@ export class SeriesList {
     this.found.replaceChildren(...this.results.map(({ root }) => root), el("p", { class: "soft small", text: rest }));
   }
 
-  /** Draw a series over the match, or no longer; of too many the oldest goes. */
-  private toggle(series: MechSeries): void {
-    const key = keyOf(series);
+  /** Draw a chart of the series with these keys or groups, or no longer; of too many the oldest goes. */
+  private toggle(title: string, keys: readonly string[]): void {
     const [oldest] = this.pinned.keys();
-    if (!this.remove(key)) {
+    if (!this.remove(title)) {
       if (this.pinned.size >= MOST_CHARTS) this.remove(oldest);
-      const title = `${key.replace(/_/g, " ")}${series.unit === "" ? "" : ` (${series.unit})`}`;
-      const chart = new MechChart(title, (value) => String(Number(value.toFixed(3))), this.jump, LOW);
-      this.pinned.set(key, chart);
+      const chart = new Chart(title, HEIGHT, this.jump);
+      this.pinned.set(title, { chart, keys });
       this.charts.append(chart.root);
     }
     [this.updatedAt, this.drawn] = [0, []];
   }
 
-  private remove(key: string): boolean {
-    this.pinned.get(key)?.root.remove();
-    return this.pinned.delete(key);
+  private remove(title: string): boolean {
+    this.pinned.get(title)?.chart.root.remove();
+    return this.pinned.delete(title);
   }
 
   private draw(seconds: number, lastTick: number, hz: number, version: number): void {
     const changed = [version, lastTick].some((part, k) => part !== this.drawn[k]);
     this.drawn = [version, lastTick];
-    for (const [key, chart] of this.pinned) {
-      const series = this.series.find((each) => keyOf(each) === key);
-      if (changed) chart.draw(series?.seconds ?? [], series ? [[series.name, series.values]] : [], lastTick / hz);
-      if (!chart.hovered) chart.point(seconds);
+    for (const { chart, keys } of this.pinned.values()) {
+      const found = this.series.filter((each) => keys.includes(keyOf(each)) || keys.includes(each.group));
+      const lines = found.filter(
+        ({ values }) => found.length === 1 || Array.from(values).some((value) => Math.abs(value) > NEGLIGIBLE),
+      );
+      if (changed)
+        chart.draw(
+          found[0]?.seconds ?? [],
+          lines.map(({ name, values }) => [name, values]),
+          lastTick / hz,
+        );
+      chart.point(seconds);
     }
   }
 }
