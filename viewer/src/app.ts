@@ -68,6 +68,7 @@ export class App {
     document.documentElement.classList.toggle("framed", framed);
     useEmbeddedWorkers();
     this.settings.restore(state);
+    if (this.options.has("spoilers")) state.showSpoilers = this.options.get("spoilers") !== "0";
     this.remembered = state.quality;
     this.named = parseTier(this.options.get("quality"));
     const overlay = el("canvas", { class: "picture-overlay", aria: { hidden: "true" } });

@@ -8,9 +8,9 @@ import { parseFields, recall, remember } from "./storage";
 export const HUD_SCALES = [0.75, 1, 1.25, 1.5, 1.75, 2] as const;
 /** Event of the window: the team colours have changed. */
 export const RECOLOURED = "recoloured";
-const LEAST_WIDTH = 1100; // of the page in units of the enlarged panels, so that they have room [CSS px]
+const LEAST_WIDTH = 1280; // of the page in units of the enlarged panels, so that they have room [CSS px]
 
-const SWITCHES = ["sound", "showMap", "showBars", "showLinks", "showCutaways", "showNumbers"] as const;
+const SWITCHES = ["sound", "showMap", "showBars", "showLinks", "showCutaways", "showNumbers", "showSpoilers"] as const;
 export type SwitchName = (typeof SWITCHES)[number];
 
 const isSwitch = (value: unknown): boolean => typeof value === "boolean";

@@ -131,6 +131,7 @@ export interface ViewerState {
   showTable: boolean; // whether the table of all mechs is open
   showEnd: boolean; // whether the card at the end of the match is open
   showBars: boolean; // whether nameplates are shown
+  showSpoilers: boolean; // whether results and what lies ahead of the cursor are shown
   showNumbers: boolean; // whether damage numbers are shown
   smoke: Smoke; // how smoke clouds are drawn
   teamColours: TeamColoursName;
@@ -181,6 +182,7 @@ export function defaults(): ViewerState {
     showTable: false,
     showEnd: false,
     showBars: true,
+    showSpoilers: true,
     showNumbers: true,
     smoke: "on",
     teamColours: "standard",

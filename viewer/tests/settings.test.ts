@@ -5,14 +5,15 @@ import { EventKind, type Header, WEAPON_NAMES } from "../src/protocol.gen";
 import { TEAM_COLOURS, TEAMS, useTeamColours } from "../src/palette";
 import { parseSettings, resetSettings, settingsText, shownScale } from "../src/settings";
 import { VOICES, cuesBetween } from "../src/sound/cues";
-import { type CameraState, defaults } from "../src/state";
+import { mayShow, seenIndex, shownEnd } from "../src/spoilers";
+import { type CameraState, type MatchState, defaults } from "../src/state";
 import { eventRows } from "./fixtures";
 
 describe("settings", () => {
   test("are restored as they were", () => {
     const changed = {
       ...({ quality: "low", sound: true, volume: 0.25, showMap: false, showBars: false, showLinks: false } as const),
-      ...({ showCutaways: false, showNumbers: false, smoke: "thin", teamColours: "safe", hudScale: 1.5 } as const),
+      ...({ showCutaways: false, showNumbers: false, showSpoilers: false, smoke: "thin", teamColours: "safe", hudScale: 1.5 } as const),
     };
     const state = { ...defaults(), ...changed };
     expect(parseSettings(settingsText(state))).toEqual(changed);
@@ -23,7 +24,7 @@ describe("settings", () => {
   test("enlarge panels as far as the window has room for them", () => {
     const scale = (hudScale: number, width: number) => shownScale({ ...defaults(), hudScale }, width);
     expect([scale(2, 2560), scale(0.75, 390), scale(2, 390)]).toEqual([2, 0.75, 1]);
-    expect(scale(2, 1440)).toBeCloseTo(1440 / 1100);
+    expect(scale(2, 1440)).toBeCloseTo(1440 / 1280);
   });
 
   test.each([null, "", "{", "7", "null", '{"volume": 9, "sound": "yes", "quality": 3, "page": "list", "smoke": "toString", "hudScale": 3}'])(
@@ -33,6 +34,28 @@ describe("settings", () => {
 
   test("are silent by default", () => {
     expect(defaults().sound).toBe(false);
+  });
+});
+
+describe("without spoilers", () => {
+  const match = { header: { duration_s: 60, tick_hz: 20 }, index: { chunks: [[0, 400]] } } as unknown as MatchState;
+
+  test("only what the cursor has passed is shown, and axes of time tell no length", () => {
+    const seen = { showSpoilers: false, tick: 100 };
+    expect([mayShow(seen, 100), mayShow(seen, 101), mayShow(seen)]).toEqual([true, false, false]);
+    expect(shownEnd(seen, match)).toBe(1200);
+  });
+
+  test("curves end at the cursor", () => {
+    const series = { second: [0, 1, 2], score: [[0, 1, 2], [0, 0, 1]] };
+    const { outcome, series: seen } = seenIndex({ outcome: {}, series } as never, 1.5);
+    expect([outcome, seen]).toEqual([null, { second: [0, 1], score: [[0, 1], [0, 0]] }]);
+  });
+
+  test("with them all is shown", () => {
+    const seen = { showSpoilers: true, tick: 100 };
+    expect([mayShow(seen, 101), mayShow(seen)]).toEqual([true, true]);
+    expect(shownEnd(seen, match)).toBe(400);
   });
 });
 

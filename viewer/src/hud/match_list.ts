@@ -3,6 +3,7 @@
 
 import type { MatchSummary } from "../protocol.gen";
 import type { ListState, ViewerState } from "../state";
+import { mayShow } from "../spoilers";
 import { clockText, pointsText } from "../timeline";
 import { ICONS, el, fill, icon, replaceChanged, setText, textButton } from "./dom";
 import { brand, pageLinks } from "./page_header";
@@ -61,7 +62,7 @@ class Card {
   private readonly teams: readonly { row: HTMLElement; alive: HTMLElement; score: HTMLElement }[];
   private readonly link: HTMLAnchorElement;
   readonly root: HTMLElement;
-  private shown: MatchSummary | null = null;
+  private shown = "";
 
   constructor(
     match: MatchSummary,
@@ -99,35 +100,40 @@ class Card {
     thumbnails.watch(this.canvas, id);
   }
 
-  update(match: MatchSummary): void {
+  update(match: MatchSummary, showsResult: boolean): void {
     setText(this.facts, `${match.mechs} mechs · seed ${match.seed} · ${ageText(Date.now() / 1000 - match.created)}`);
-    if (JSON.stringify(match) === JSON.stringify(this.shown)) return;
-    this.shown = match;
+    const shown = JSON.stringify([match, showsResult]);
+    if (shown === this.shown) return;
+    this.shown = shown;
+    const known = match.complete && showsResult;
     // retry a failed thumbnail when the match changes
     if (this.canvas.classList.contains("missing")) this.thumbnails.watch(this.canvas, match.id);
     this.teams.forEach(({ row, alive, score }, team) => {
-      row.classList.toggle("won", match.winner === team);
+      row.classList.toggle("won", showsResult && match.winner === team);
       // of a match without a result neither is known
-      setText(alive, match.complete ? `${match.alive[team]}` : "");
-      setText(score, match.complete ? pointsText(match.score[team]) : "");
+      setText(alive, known ? `${match.alive[team]}` : "");
+      setText(score, known ? pointsText(match.score[team]) : "");
     });
     const result = match.live
       ? "live"
       : !match.complete
         ? "incomplete"
-        : match.winner === 2
-          ? "draw"
-          : endingText(match.reason) || "left";
-    const length = clockText(match.ticks / TICK_HZ);
+        : !showsResult
+          ? "result hidden"
+          : match.winner === 2
+            ? "draw"
+            : endingText(match.reason) || "left";
+    const length = showsResult ? clockText(match.ticks / TICK_HZ) : "";
     this.link.classList.toggle("live", match.live);
     const sides = sideNames(match).join(" against ");
-    this.link.setAttribute("aria-label", `${sides}, ${result}, ${length}, run ${match.run}`);
-    const side = match.live ? "live" : (["blue", "red"][match.winner] ?? "");
+    this.link.setAttribute("aria-label", [sides, result, ...(length ? [length] : []), `run ${match.run}`].join(", "));
+    const side = match.live ? "live" : ((showsResult && ["blue", "red"][match.winner]) || "");
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
     setText(this.time, length);
-    setText(this.moment, match.moment);
-    this.moment.title = match.moment;
+    const moment = showsResult ? match.moment : "";
+    setText(this.moment, moment);
+    this.moment.title = moment;
   }
 }
 
@@ -181,10 +187,12 @@ export class MatchList {
     ]);
   }
 
-  update({ list }: ViewerState): void {
+  update(state: ViewerState): void {
+    const { list } = state;
     this.showRuns(list);
     const minute = Math.floor(Date.now() / 60_000); // cards show the age of matches
-    const drawn = [list.matches, list.total, list.text, list.loading, minute];
+    const showsResult = mayShow(state);
+    const drawn = [list.matches, list.total, list.text, list.loading, minute, showsResult];
     if (drawn.every((part, i) => part === this.drawn[i])) return;
     this.drawn = drawn;
     const shown = list.matches.filter((match) => fits(match, list.text));
@@ -192,7 +200,7 @@ export class MatchList {
     this.more.hidden = list.matches.length >= list.total;
     this.empty.hidden = shown.length > 0;
     setText(this.empty, emptyText(list));
-    this.show(list.matches, shown);
+    this.show(list.matches, shown, showsResult);
     this.branches.update(list.matches);
   }
 
@@ -205,11 +213,11 @@ export class MatchList {
   }
 
   /** Update the cards; those hidden by the search keep their picture. */
-  private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[]): void {
+  private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[], showsResult: boolean): void {
     const cards = new Map<string, Card>();
     for (const match of matches) {
       const card = this.cards.get(match.id) ?? new Card(match, this.thumbnails);
-      card.update(match);
+      card.update(match, showsResult);
       cards.set(match.id, card);
     }
     this.cards = cards;

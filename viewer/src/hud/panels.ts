@@ -7,6 +7,7 @@ import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../quality";
 import { TEAMS } from "../palette";
 import { RECOLOURED } from "../settings";
+import { mayShow, seenIndex } from "../spoilers";
 import { Chart, curveValues, teamLines } from "./charts";
 import { dialog, el, setText } from "./dom";
 import { legend } from "./legend";
@@ -95,10 +96,11 @@ export class ChartPanel {
   update(match: MatchState): void {
     this.root.hidden = !this.state.showChart;
     if (this.root.hidden) return;
-    const { series, outcome } = match.index;
-    const [hz, last] = [match.header.tick_hz, control.lastTick(match)];
-    if (this.drawn[0] !== series || this.drawn[1] !== last) {
-      this.drawn = [series, last];
+    const all = mayShow(this.state);
+    const [hz, last] = [match.header.tick_hz, all ? control.lastTick(match) : this.state.tick];
+    if (this.drawn[0] !== match.index.series || this.drawn[1] !== last) {
+      this.drawn = [match.index.series, last];
+      const { series, outcome } = all ? match.index : seenIndex(match.index, last / hz);
       this.charts.forEach((chart, k) => {
         const [seconds, blue, red] = curveValues(series, CHARTS[k][0], last / hz, outcome);
         chart.draw(

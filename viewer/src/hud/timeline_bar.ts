@@ -8,6 +8,7 @@ import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
 import { backdropKey, makeBackdrop } from "./charts";
 import { ICONS, button, el, icon, option, setLabel, setText } from "./dom";
 import { killText, markerText } from "../text";
+import { mayShow, shownEnd } from "../spoilers";
 import { WinLane, placeTip } from "./win_lane";
 
 /** Event lanes of the scrub bar, from the top; `team` is that of the acting mech, absent where lanes show both. */
@@ -71,6 +72,7 @@ export class TimelineBar {
   readonly root: HTMLElement;
   private drawCurves: ReturnType<typeof makeBackdrop> | null = null;
   private drawn: MatchState["index"] | null = null;
+  private drawnEnd = 0;
   private shownLoaded = "";
 
   constructor(private readonly state: ViewerState) {
@@ -125,10 +127,10 @@ export class TimelineBar {
     if (!match) return;
     const box = this.track.getBoundingClientRect();
     const share = Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
-    const tick = share * control.lastTick(match);
+    const tick = share * shownEnd(this.state, match);
     const hz = match.header.tick_hz;
     const near = match.markers
-      .filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz)
+      .filter((marker) => mayShow(this.state, marker.tick) && Math.abs(marker.tick - tick) < NEAR_S * hz)
       .sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
     const kill = near?.kind === EventKind.KILL ? killText(match.header, match.kills.of(near.target, near.tick)) : "";
     const text = near ? `${markerText(match.header, near)}${kill ? ` (${kill})` : ""}` : "";
@@ -138,24 +140,26 @@ export class TimelineBar {
 
   update(match: MatchState): void {
     const { state } = this;
-    const last = Math.max(1, control.lastTick(match));
+    const last = Math.max(1, shownEnd(state, match));
     const hz = match.header.tick_hz;
-    if (this.drawn !== match.index) this.drawIndex(match, last);
+    if (this.drawn !== match.index || this.drawnEnd !== last) this.drawIndex(match, last);
     const share = `${((state.tick / last) * 100).toFixed(3)}%`;
     this.win.update(match, last);
+    this.root.classList.toggle("unseen", !mayShow(state));
+    this.root.style.setProperty("--seen", share);
     this.head.style.left = share;
     this.past.style.width = share;
     this.slider.max = String(last);
     this.slider.value = String(Math.round(state.tick));
     setText(this.now, `${clockText(state.tick / hz)}.${Math.floor(((state.tick / hz) % 1) * 10)}`);
     setText(this.end, clockText(last / hz));
-    const ended = match.index.outcome && !match.index.live ? "End of the match" : "Recorded so far";
+    const ended = !mayShow(state) ? "Time limit" : match.index.outcome && !match.index.live ? "End of the match" : "Recorded so far";
     this.end.dataset.tip = `${ended}; its time limit is ${clockText(match.header.duration_s)}`;
     this.showLoop(last);
     this.showPlaying();
     this.showLive(match);
     this.showLoaded(match, last);
-    const at = match.markers.findLast((marker) => Math.abs(marker.tick - state.tick) < NEAR_S * hz);
+    const at = match.markers.findLast((marker) => mayShow(state, marker.tick) && Math.abs(marker.tick - state.tick) < NEAR_S * hz);
     this.slider.setAttribute(
       "aria-valuetext",
       `${clockText(state.tick / hz)}${at ? `, ${markerText(match.header, at)}` : ""}`,
@@ -213,6 +217,7 @@ export class TimelineBar {
 
   private drawIndex(match: MatchState, last: number): void {
     this.drawn = match.index;
+    this.drawnEnd = last;
     this.drawCurves?.(match.index.series, last / match.header.tick_hz, match.index.outcome);
     this.marks.replaceChildren(
       ...match.markers.map((marker) => this.mark(match, marker, last)).filter((mark) => mark !== null),

@@ -5,6 +5,7 @@ import * as control from "../control";
 import { captionAt, fullCaption } from "../caption";
 import { EVEN, type WinPoint, skillOf } from "../data/winprob";
 import { TEAMS } from "../palette";
+import { mayShow, shownEnd } from "../spoilers";
 import type { Moment } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
@@ -57,7 +58,7 @@ export class WinLane {
 
   private tickAt(event: PointerEvent): number {
     const box = this.track.getBoundingClientRect();
-    const last = this.state.match ? control.lastTick(this.state.match) : 0;
+    const last = this.state.match ? shownEnd(this.state, this.state.match) : 0;
     return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * last;
   }
 
@@ -65,10 +66,10 @@ export class WinLane {
     const { match } = this.state;
     if (!match) return;
     const tick = this.tickAt(event);
-    const last = Math.max(1, control.lastTick(match));
+    const last = Math.max(1, shownEnd(this.state, match));
     const reach = (NEAR_PIXELS * last) / Math.max(1, this.track.clientWidth);
     const near = match.moments
-      .filter((moment) => Math.abs(moment.tick - tick) <= reach)
+      .filter((moment) => mayShow(this.state, moment.tick) && Math.abs(moment.tick - tick) <= reach)
       .sort((a, b) => a.rank - b.rank)[0];
     this.tip.replaceChildren(...this.lines(match, tick, near, reach).map((text) => el("div", { text })));
     placeTip(this.tip, this.root, event.clientX);
@@ -76,6 +77,7 @@ export class WinLane {
 
   private lines(match: MatchState, tick: number, near: Moment | undefined, reach: number): string[] {
     const hz = match.header.tick_hz;
+    if (!mayShow(this.state, tick)) return [clockText(tick / hz)];
     const point = match.win.at(tick);
     const answer = match.asked?.find((asked) => Math.abs(asked.tick - tick) <= reach);
     if (answer) return [`${clockText(answer.tick / hz)} ${askedText(answer)}`];
