@@ -55,7 +55,7 @@ export class EndCard {
     if (!over) state.showEnd = false;
     else if (this.arrived !== match) this.open(match);
     this.arrived = over ? match : null;
-    this.root.hidden = !state.showEnd;
+    this.root.hidden = !state.showEnd || state.showTable;
     if (this.root.hidden) return;
     this.coach.update(match);
     if (this.best.textContent === "") this.showBest(match);
