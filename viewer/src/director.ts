@@ -381,7 +381,7 @@ function combatWeights(chunks: readonly Chunk[], from: number, to: number, mechs
 /** Search the angle of a shot, one candidate at a time. */
 function* findShot(match: MatchState, desk: Desk, scene: Scene, tangents: Tangents): Generator<undefined, Shot> {
   const { cause, mechs } = subjectOf(match, scene);
-  const judge = new Judge(match, desk, scene, mechs, tangents, isWide(cause));
+  const judge = new Judge(match, desk, scene, mechs, tangents, cause);
   const centre = sideView(match, tangents);
   const usual = judge.look({ azimuth: centre, elevation: cause === "start" ? START_ELEVATION : ELEVATIONS[0] });
   let best = { ...usual, value: cause === "start" ? Infinity : -Infinity, own: true };
@@ -409,13 +409,9 @@ function* findShot(match: MatchState, desk: Desk, scene: Scene, tangents: Tangen
 /** Return a shot that follows whom it shows to where they are known to be. */
 function followed(match: MatchState, desk: Desk, shot: Shot, scene: Scene, tangents: Tangents): Shot {
   const { mechs, from, to, cause } = shot;
-  const judge = new Judge(match, desk, scene, mechs, tangents, isWide(cause));
+  const judge = new Judge(match, desk, scene, mechs, tangents, cause);
   const look = judge.look(from);
   return { ...shot, known: scene.known, from: { ...from, ...look.from }, to: { ...to, ...look.to } };
-}
-
-function isWide(cause: Cause): boolean {
-  return cause === "start" || cause === "advance";
 }
 
 /** What is seen from a direction. */
@@ -432,18 +428,19 @@ class Judge {
   private readonly voxels: Uint8Array | null; // at the shot's begin
   private readonly size: readonly number[];
   private readonly weights: readonly (readonly [mech: number, weight: number])[]; // of the scored mechs
+  private readonly wide: boolean; // whether it shows both teams and the zone
   private readonly ring: readonly Point[]; // of the zone, none if it is not shown
 
-  /** `wide` is a shot of both teams and the zone. */
   constructor(
     private readonly match: MatchState,
     private readonly desk: Desk,
     private readonly scene: Scene,
     private readonly mechs: readonly number[],
     private readonly tangents: Tangents,
-    private readonly wide: boolean,
+    cause: Cause,
   ) {
     const { header, scenery } = match;
+    this.wide = cause === "start" || cause === "advance";
     const { worth, living, places, chunks, begin } = scene;
     this.size = header.world.size;
     if (scenery) desk.voxels ??= new VoxelField(scenery.appearances, this.size, appearanceTable(header.materials));
@@ -457,18 +454,15 @@ class Judge {
       .slice(0, MOST_SCORED);
     const middle = (axis: "x" | "y") => mechs.reduce((total, m) => total + places[0][m][axis], 0) / mechs.length;
     const away = Math.hypot(middle("x") - header.zone[0], middle("y") - header.zone[1]);
-    this.ring = wide || away < NEAR_ZONE ? circlePoints(header.zone) : [];
+    this.ring = this.wide || away < NEAR_ZONE ? circlePoints(header.zone) : [];
   }
 
   /** Return the points of mechs that are framed between two samples. */
   private points(mechs: readonly number[], samples: readonly number[]): Point[] {
     return samples.flatMap((sample) =>
-      mechs.flatMap((mech): Point[] => {
+      mechs.flatMap((mech) => {
         const { x, y, z } = this.scene.places[sample][mech];
-        return [
-          [x, y, z - 1],
-          [x, y, z + TALL],
-        ];
+        return [z - 1, z + TALL].map((height): Point => [x, y, height]);
       }),
     );
   }
@@ -476,11 +470,8 @@ class Judge {
   /** Return what is seen from a direction. */
   look({ azimuth, elevation }: Direction): Look {
     const direction = { azimuth, elevation };
-    let [from, to] = [
-      [0, 1],
-      [1, 2],
-    ].map((samples): Viewpoint => {
-      const points = [...this.points(this.mechs, samples), ...this.ring];
+    let [from, to] = [0, 1].map((sample): Viewpoint => {
+      const points = [...this.points(this.mechs, [sample, sample + 1]), ...this.ring];
       return { ...fitPoints(points, direction, this.tangents, CLOSEST), ...direction };
     });
     while (this.isWalledIn(from, to))
@@ -501,20 +492,15 @@ class Judge {
     if (!voxels) return false;
     const [a, b] = [eyeOf(from), eyeOf(to)];
     const steps = 2 * Math.ceil(Math.hypot(...a.map((value, axis) => b[axis] - value))) + 1;
-    return Array.from({ length: steps + 1 }, (_, i) => eyeOf(mixViews(from, to, i / steps))).some((eye) =>
-      isInside(voxels, size, eye),
-    );
+    const eyes = Array.from({ length: steps + 1 }, (_, i) => eyeOf(mixViews(from, to, i / steps)));
+    return eyes.some((eye) => isInside(voxels, size, eye));
   }
 
   private judge(view: Viewpoint, sample: number): { score: number; value: number; hidden: boolean } {
     const { scene, tangents, mechs, match, ring } = this;
     const { opened } = this.desk;
     const eye = eyeOf(view);
-    const [seen, clear, all] = [
-      [0, 0],
-      [0, 0],
-      [0, 0],
-    ];
+    const [seen, clear, all] = Array.from({ length: 3 }, () => [0, 0]);
     let hidden = false;
     for (const [mech, weight] of this.weights) {
       const { x, y, z } = scene.places[sample][mech];

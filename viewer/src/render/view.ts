@@ -250,6 +250,7 @@ export class MatchView {
       path: this.pathOf(state),
       heights: this.heights,
       voxels: this.voxels?.appearances ?? null,
+      cutaway: this.cutaway(state),
       contacts: this.contacts,
     });
     if (this.match.ghosts) drawGhosts(this.overlay, this.match.ghosts, state.tick);

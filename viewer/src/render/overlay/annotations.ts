@@ -3,7 +3,7 @@
 
 import type { PerspectiveCamera } from "three";
 import type { Chunk } from "../../data/replay";
-import { type Box, type Point, circlePoints } from "../../framing";
+import { type Box, type Cutaway, type Point, circlePoints } from "../../framing";
 import type { Contact } from "../../data/cursor";
 import { isHidden } from "../../data/line_of_sight";
 import { type Belief, beliefsAt } from "../../data/observations";
@@ -43,6 +43,7 @@ export interface AnnotationInputs {
   readonly path: readonly (readonly [number, number])[]; // path of the selected mech, empty for none
   readonly heights: Heights; // of the map's columns
   readonly voxels: Uint8Array | null; // appearances, null before they are loaded
+  readonly cutaway: Cutaway | null;
   readonly contacts: readonly Contact[] | null; // what the pilot of the first-person view knows of, null in other views
 }
 
@@ -126,12 +127,13 @@ export class Annotations {
       .filter((mech) => header.roster[mech].present && poses.alive[mech] > 0.5 && drawn[mech] > 0.5);
   }
 
-  /** Return the mechs whose heads are behind walls. */
-  private hiddenMechs(living: readonly number[], { eye, voxels }: AnnotationInputs): Set<number> {
+  /** Return the mechs whose heads are behind walls that are not cut away. */
+  private hiddenMechs(living: readonly number[], { eye, voxels, cutaway }: AnnotationInputs): Set<number> {
     const { match, mechs } = this;
     const { x, y, z } = match.poses;
     const head = (mech: number): Point => [x[mech], y[mech], z[mech] + mechs.height(mech) / 2];
-    return new Set(living.filter((mech) => voxels && isHidden(voxels, match.header.world.size, head(mech), eye)));
+    const { size } = match.header.world;
+    return new Set(living.filter((mech) => voxels && isHidden(voxels, size, head(mech), eye, cutaway)));
   }
 
   /** Draw the labels off the boxes taken; returns their boxes. */
@@ -201,11 +203,8 @@ export class Annotations {
 
   private plate(mech: number, inputs: AnnotationInputs, selected: boolean, hidden: ReadonlySet<number>): Candidate[] {
     const { poses } = this.match;
-    const spot = this.overlay.project(
-      poses.x[mech],
-      poses.y[mech],
-      poses.z[mech] + this.mechs.height(mech) / 2 + ABOVE,
-    );
+    const top = poses.z[mech] + this.mechs.height(mech) / 2 + ABOVE;
+    const spot = this.overlay.project(poses.x[mech], poses.y[mech], top);
     if (!spot) return [];
     const alpha = (hidden.has(mech) ? HIDDEN : 1) * inputs.drawn[mech];
     const painter = nameplate(this.match, mech, nameHeight(spot.far), selected, alpha);

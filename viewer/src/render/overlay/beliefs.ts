@@ -19,13 +19,8 @@ export function drawBeliefs(overlay: Overlay, match: MatchState, beliefs: readon
     const { team } = header.roster[mech];
     const hostile = team !== header.roster[pilot].team;
     const css = cssColour(TEAMS[team].colour, Math.max(FAINTEST, hostile ? sure : sure / 2));
-    brush.beginPath();
-    overlay.trace([[poses.x[pilot], poses.y[pilot], poses.z[pilot]], at]);
-    brush.setLineDash(sure < SURE ? [3, 5] : []);
-    brush.lineWidth = hostile ? 1.5 : 1;
-    brush.strokeStyle = css;
-    brush.stroke();
-    brush.setLineDash([]);
+    const from = [poses.x[pilot], poses.y[pilot], poses.z[pilot]] as const;
+    overlay.stroke([from, at], css, hostile ? 1.5 : 1, sure < SURE ? [3, 5] : []);
     const spot = overlay.project(...at);
     if (!spot) continue;
     const { x, y } = spot;

@@ -70,6 +70,18 @@ export class Overlay {
     }
   }
 
+  /** Draw a line through points, dashed if there are lengths of dashes [CSS px]. */
+  stroke(points: readonly Point[], css: string, width: number, dash: readonly number[] = []): void {
+    const { brush } = this;
+    brush.beginPath();
+    this.trace(points);
+    brush.setLineDash([...dash]);
+    brush.lineWidth = width;
+    brush.strokeStyle = css;
+    brush.stroke();
+    brush.setLineDash([]);
+  }
+
   private clipPoint(x: number, y: number, z: number): Point {
     const e = this.clip.elements;
     return [

@@ -2,12 +2,11 @@
 // drawn over the picture.
 
 import { chunkAt } from "../../data/store";
-import { sampleMech } from "../../interpolate";
 import { TEAMS } from "../../palette";
 import { MechFlag } from "../../protocol.gen";
 import type { Point } from "../../framing";
 import type { Ghost } from "../../state";
-import { frameAt } from "../../interpolate";
+import { frameAt, sampleMech } from "../../interpolate";
 import { type Overlay, cssColour } from "./canvas";
 
 const TRAIL_S = 4; // length of the path behind a ghost [s]
@@ -17,7 +16,7 @@ const DASHES: readonly (readonly number[])[] = [[], [6, 4], [2, 3]]; // of the p
 const FONT = '600 10px "Inter Variable", system-ui, sans-serif';
 
 /** Return the path of a mech up to a tick, empty while it is not loaded or if the mech is dead. */
-export function ghostPath(ghost: Ghost, mech: number, tick: number): Point[] {
+function ghostPath(ghost: Ghost, mech: number, tick: number): Point[] {
   const { header, index, store } = ghost;
   const number = chunkAt(index.chunks, tick);
   const chunk = store.get(number);
@@ -52,13 +51,7 @@ export function drawGhosts(overlay: Overlay, ghosts: readonly Ghost[], tick: num
       const end = path.at(-1);
       const spot = end ? overlay.project(...end) : null;
       if (!spot) return;
-      brush.beginPath();
-      if (path.length > 1) overlay.trace(path);
-      brush.setLineDash([...DASHES[place % DASHES.length]]);
-      brush.lineWidth = 1.5;
-      brush.strokeStyle = cssColour(TEAMS[team].colour, 0.5);
-      brush.stroke();
-      brush.setLineDash([]);
+      overlay.stroke(path, cssColour(TEAMS[team].colour, 0.5), 1.5, DASHES[place % DASHES.length]);
       brush.beginPath();
       brush.arc(spot.x, spot.y, SIGN, 0, 2 * Math.PI);
       brush.fillStyle = "rgba(7, 11, 17, 0.55)";
@@ -66,11 +59,14 @@ export function drawGhosts(overlay: Overlay, ghosts: readonly Ghost[], tick: num
       brush.strokeStyle = cssColour(TEAMS[team].colour, 0.85);
       brush.stroke();
       brush.fillStyle = cssColour(TEAMS[team].colour, 1);
-      brush.fillText(initial(label), spot.x, spot.y + 0.5);
+      brush.fillText(
+        label
+          .replace(/^Best for /, "")
+          .slice(0, 1)
+          .toUpperCase(),
+        spot.x,
+        spot.y + 0.5,
+      );
     });
   });
-}
-
-function initial(label: string): string {
-  return label.startsWith("Best for ") ? label.slice(9, 10).toUpperCase() : label.slice(0, 1);
 }

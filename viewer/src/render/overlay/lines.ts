@@ -24,20 +24,11 @@ function heightAt({ values, size }: Heights, x: number, y: number): number {
 }
 
 export function drawLinks(overlay: Overlay, links: readonly Link[]): void {
-  const { brush } = overlay;
-  for (const { from, to, colour, alpha, width, dash } of links) {
-    brush.beginPath();
-    overlay.trace([from, to]);
-    brush.setLineDash([...dash]);
-    brush.lineWidth = width;
-    brush.strokeStyle = cssColour(colour, alpha);
-    brush.stroke();
-  }
-  brush.setLineDash([]);
+  for (const { from, to, colour, alpha, width, dash } of links)
+    overlay.stroke([from, to], cssColour(colour, alpha), width, dash);
 }
 
 export function drawRings(overlay: Overlay, ranges: readonly SensorRange[], poses: Poses, heights: Heights): void {
-  const { brush } = overlay;
   for (const { mech, kind, radius } of ranges) {
     const { colour, gap } = RANGE_STYLES[kind];
     const ring = Array.from({ length: RING_POINTS + 1 }, (_, i): Point => {
@@ -45,22 +36,12 @@ export function drawRings(overlay: Overlay, ranges: readonly SensorRange[], pose
       const [x, y] = [poses.x[mech] + Math.cos(angle) * radius, poses.y[mech] + Math.sin(angle) * radius];
       return [x, y, heightAt(heights, x, y) + LIFT];
     });
-    brush.beginPath();
-    overlay.trace(ring);
-    brush.setLineDash(gap > 0 ? [10 * (1 - gap), 10 * gap] : []);
-    brush.lineWidth = 1.5;
-    brush.strokeStyle = cssColour(colour, 0.75);
-    brush.stroke();
+    overlay.stroke(ring, cssColour(colour, 0.75), 1.5, gap > 0 ? [10 * (1 - gap), 10 * gap] : []);
   }
-  brush.setLineDash([]);
 }
 
 export function drawPath(overlay: Overlay, cells: readonly (readonly [number, number])[], heights: Heights): void {
   if (cells.length < 2) return;
-  const { brush } = overlay;
-  brush.beginPath();
-  overlay.trace(cells.map(([x, y]): Point => [x, y, heightAt(heights, x, y) + PATH_HEIGHT]));
-  brush.lineWidth = 2;
-  brush.strokeStyle = cssColour(PATH, 0.85);
-  brush.stroke();
+  const points = cells.map(([x, y]): Point => [x, y, heightAt(heights, x, y) + PATH_HEIGHT]);
+  overlay.stroke(points, cssColour(PATH, 0.85), 2);
 }

@@ -77,27 +77,16 @@ export function drawContact(
 ): void {
   const [across, along] = [(right - left) * CORNER, (bottom - top) * CORNER];
   brush.beginPath();
-  for (const [x, dx] of [
-    [left, across],
-    [right, -across],
-  ])
-    for (const [y, dy] of [
-      [top, along],
-      [bottom, -along],
-    ]) {
-      brush.moveTo(x + dx, y);
+  for (const x of [left, right]) {
+    for (const y of [top, bottom]) {
+      brush.moveTo(x + (x === left ? across : -across), y);
       brush.lineTo(x, y);
-      brush.lineTo(x, y + dy);
+      brush.lineTo(x, y + (y === top ? along : -along));
     }
-  const fresh = isFresh(contact);
-  brush.setLineDash(fresh ? [] : [4, 4]);
-  brush.globalAlpha = alphaOf(contact, memory);
-  if (fresh) outline(brush, 2.25, css);
-  else {
-    brush.lineWidth = 2;
-    brush.strokeStyle = css;
-    brush.stroke();
   }
+  brush.setLineDash(isFresh(contact) ? [] : [4, 4]);
+  brush.globalAlpha = alphaOf(contact, memory);
+  outline(brush, 2.25, css);
   brush.setLineDash([]);
   brush.globalAlpha = 1;
 }
@@ -109,14 +98,11 @@ export function drawReticle(overlay: Overlay, match: MatchState, pilot: number, 
   const { brush } = overlay;
   const [inner, outer] = RETICLE;
   brush.beginPath();
-  for (const [dx, dy] of [
-    [1, 0],
-    [0, 1],
-    [-1, 0],
-    [0, -1],
-  ]) {
-    brush.moveTo(spot.x + dx * inner, spot.y + dy * inner);
-    brush.lineTo(spot.x + dx * outer, spot.y + dy * outer);
+  for (const side of [-1, 1]) {
+    brush.moveTo(spot.x + side * inner, spot.y);
+    brush.lineTo(spot.x + side * outer, spot.y);
+    brush.moveTo(spot.x, spot.y + side * inner);
+    brush.lineTo(spot.x, spot.y + side * outer);
   }
   brush.moveTo(spot.x + 15, spot.y);
   brush.arc(spot.x, spot.y, 15, 0, 2 * Math.PI);
@@ -128,11 +114,7 @@ export function drawReticle(overlay: Overlay, match: MatchState, pilot: number, 
 }
 
 /** Return centre and radius of the scope: at the lower left of the free part of the picture. */
-export function scopePlace({ window: [width, height], insets, flying }: ViewerState): {
-  x: number;
-  y: number;
-  radius: number;
-} {
+function scopePlace({ window: [width, height], insets, flying }: ViewerState) {
   const free = height - insets.top - insets.bottom;
   const sides = width - insets.left - insets.right + free;
   const shape = insets.left === 0 ? "narrow" : free < LOW ? "low" : "wide";
@@ -142,7 +124,7 @@ export function scopePlace({ window: [width, height], insets, flying }: ViewerSt
   return { x: insets.left + radius + right, y: height - insets.bottom - radius - up, radius };
 }
 
-export function scopeRange({ header }: MatchState, pilot: number): number {
+function scopeRange({ header }: MatchState, pilot: number): number {
   const radar = header.sensing.radar[header.roster[pilot].chassis];
   return radar ? Math.ceil((radar * SCOPE_RANGE) / STEP) * STEP : ANY_RANGE;
 }

@@ -59,10 +59,10 @@ export function drawPlaque(brush: CanvasRenderingContext2D, width: number, heigh
     [1, 1],
   ] as const) {
     const align = team === 0 ? "right" : "left";
-    let x = width / 2 + side * 42 * unit;
-    x +=
-      side *
-      (text(brush, plaque.score[team], x, middle, `600 ${25 * unit}px ${DISPLAY}`, TEAMS[team].css, align) + 14 * unit);
+    const from = width / 2 + side * 42 * unit;
+    const font = `600 ${25 * unit}px ${DISPLAY}`;
+    const wide = text(brush, plaque.score[team], from, middle, font, TEAMS[team].css, align);
+    const x = from + side * (wide + 14 * unit);
     const room = width / 2 - Math.abs(x - width / 2) - 10 * unit;
     text(brush, plaque.names[team], x, middle, `600 ${18 * unit}px ${DISPLAY}`, LIGHT, align, room);
   }

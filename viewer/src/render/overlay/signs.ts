@@ -70,19 +70,14 @@ export function drawSigns(
     brush.fillStyle = cssColour(TEAMS[team].colour, alpha);
     brush.fill();
     if (mech === selected) {
-      brush.beginPath();
-      overlay.trace(ring.map(([px, py]): Point => [x + (px - x) * 1.16, y + (py - y) * 1.16, z]));
-      brush.strokeStyle = "#fff";
-      brush.lineWidth = 1.5;
-      brush.stroke();
+      const outer = ring.map(([px, py]): Point => [x + (px - x) * 1.16, y + (py - y) * 1.16, z]);
+      overlay.stroke(outer, "#fff", 1.5);
     }
     if (poses.flags[mech] & MechFlag.PAINTED) {
-      brush.beginPath();
-      for (const side of [0, 1, 2, 3])
-        overlay.trace([around((side / 2 + 0.25) * Math.PI, 0.7), around((side / 2 + 0.25) * Math.PI, 1.5)]);
-      brush.strokeStyle = PAINT;
-      brush.lineWidth = 2.5;
-      brush.stroke();
+      for (const side of [0, 1, 2, 3]) {
+        const angle = (side / 2 + 0.25) * Math.PI;
+        overlay.stroke([around(angle, 0.7), around(angle, 1.5)], PAINT, 2.5);
+      }
     }
   }
 }
