@@ -78,7 +78,7 @@ TARGETS = """() => [".mech-row", ".controls .button", ".tools .button", ".back"]
   const { width, height } = element.getBoundingClientRect();
   return Math.min(width, height);
 }).filter((size) => size > 0)"""
-COLUMNS = {"portrait": (1, 3, 4, 5, 6, 7, 8), "landscape": (1, *range(3, 11), 12)}
+COLUMNS = {"portrait": (1, 3, 4, 5, 6, 7, 8), "landscape": (1, *range(3, 11))}
 """Columns of the scoreboard that are shown on phones."""
 COLOUR = "(element) => getComputedStyle(element).color"
 STRETCH = """(name) => {

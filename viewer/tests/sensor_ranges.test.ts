@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { emissionOf, qualityOf, radarOf, sensorRanges } from "../src/data/sensor_ranges";
-import { gaugesOf, mechReport, conditionCells } from "../src/hud/mech_report";
+import { gaugesOf, mechReport, stateOf } from "../src/hud/mech_report";
 import { conditionText, stateText } from "../src/text";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { type Header, MechFlag } from "../src/protocol.gen";
@@ -117,11 +117,16 @@ describe("panel texts", () => {
     const chunk = chunks[1];
     const poses = samplePoses(chunk, chunk.tick0, header.tick_hz, makePoses(header.mechs));
     const match = { header, poses, chunk, shown: new Float32Array(header.mechs).fill(1) } as unknown as MatchState;
-    const visible = conditionCells(match, 0);
-    expect(visible[1]).toMatch(/^\d+ \/ \d+$/);
+    expect(gaugesOf(match, 0)[0].text).toMatch(/^\d+ \/ \d+$/);
     expect(mechReport(match, 0, chunk.tick0).facts).toContain("vox/s");
     match.shown[0] = 0;
-    expect(conditionCells(match, 0)).toEqual(["not seen", "–", "–", "–", "–", "–"]);
+    expect([stateOf(match, 0), ...gaugesOf(match, 0).map(({ text }) => text)]).toEqual([
+      "not seen",
+      "–",
+      "–",
+      "–",
+      "–",
+    ]);
     expect(gaugesOf(match, 0).map(({ share }) => share)).toEqual([0, 0, 0, 0]);
     expect(mechReport(match, 0, chunk.tick0)).toEqual({
       state: "not seen",

@@ -39,15 +39,9 @@ export function gaugesOf(match: MatchState, mech: number): GaugeValue[] {
   });
 }
 
-/** Return state, gauges and position of a mech as the scoreboard lists them. */
-export function conditionCells(match: MatchState, mech: number): string[] {
-  const { poses } = match;
-  const visible = isShown(match, mech);
-  return [
-    visible ? conditionText(poses.flags[mech], false) || "ready" : NOT_SEEN,
-    ...gaugesOf(match, mech).map(({ text }) => text),
-    visible ? [poses.x, poses.y, poses.z].map((axis) => axis[mech].toFixed(0)).join(", ") : NOTHING,
-  ];
+/** Return the state of a mech as the scoreboard lists it. */
+export function stateOf(match: MatchState, mech: number): string {
+  return isShown(match, mech) ? conditionText(match.poses.flags[mech], false) || "ready" : NOT_SEEN;
 }
 
 export interface MechReport {

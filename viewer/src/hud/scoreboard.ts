@@ -9,7 +9,7 @@ import { type MatchState, type ViewerState, firstTick } from "../state";
 import { className, mechName, sideName } from "../text";
 import { clockText } from "../timeline";
 import { dialog, el, replaceChanged, setText } from "./dom";
-import { GAUGES, NOTHING, conditionCells } from "./mech_report";
+import { NOTHING, stateOf } from "./mech_report";
 
 const UPDATE_MS = 250; // update interval of the open scoreboard
 const FEW_PACKS = 2; // matches with more packs in a team open with closed packs
@@ -46,23 +46,6 @@ function living({ match, mechs }: Scope): number {
   return mechs.filter((mech) => match.poses.flags[mech] & MechFlag.ALIVE).length;
 }
 
-/** A column of the condition: of a single mech as text; of several the number that live, and the sum of hit points. */
-const condition = (label: string, at: number, value: (scope: Scope) => number, sum: Column["text"]): Column => ({
-  name: label.toLowerCase(),
-  label,
-  tip: `${label} now`,
-  value,
-  text: (found, scope) =>
-    scope.mechs.length === 1 ? conditionCells(scope.match, scope.mechs[0])[at] : sum(found, scope),
-});
-const gauge = (label: string, at: number, name: "hp" | "legHp" | "heat" | "stability"): Column =>
-  condition(
-    label,
-    at,
-    (scope) => scope.mechs.reduce((sum, mech) => sum + Math.max(0, scope.match.poses[name][mech]), 0),
-    (sum) => (name === "hp" ? whole(sum) : ""),
-  );
-
 export const COLUMNS: readonly Column[] = [
   {
     name: "class",
@@ -83,14 +66,21 @@ export const COLUMNS: readonly Column[] = [
     text: (value, scope) => `${whole(100 * value)} % of ${whole(total(scope, "shots"))}`,
   },
   figure("zone_s", "Zone", "Time alive in the zone [s]", (seconds) => `${whole(seconds)} s`),
-  condition("State", 0, living, (count, { mechs }) => `${count} of ${mechs.length} alive`),
-  ...GAUGES.map((label, i) => gauge(label, i + 1, (["hp", "legHp", "heat", "stability"] as const)[i])),
-  condition(
-    "Position",
-    GAUGES.length + 1,
-    ({ match, mechs }) => match.poses.x[mechs[0]],
-    () => "",
-  ),
+  {
+    name: "state",
+    label: "State",
+    tip: "State now",
+    value: living,
+    text: (count, { match, mechs }) =>
+      mechs.length === 1 ? stateOf(match, mechs[0]) : `${count} of ${mechs.length} alive`,
+  },
+  {
+    name: "health",
+    label: "Health",
+    tip: "Hit points now",
+    value: ({ match, mechs }) => mechs.reduce((sum, mech) => sum + Math.max(0, match.poses.hp[mech]), 0),
+    text: whole,
+  },
 ];
 const OPEN_TO_ALL = ["class", "state"]; // columns that say of a mech hidden by fog only what the roster says
 
