@@ -48,9 +48,7 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
   return [
     row("Time", [" ", "k"], "Space  K", "Play/Pause", (s) => control.togglePlay(s)),
     row("Time", ["arrowleft", "arrowright"], "←  →", "Previous/next frame; with Shift 5 s", (s, e) => arrows(s, e)),
-    row("Time", ["j", "l"], "J  L", "Back/forward 10 s", (s, e) =>
-      control.seekBy(s, e.key === "j" ? -10 : 10),
-    ),
+    row("Time", ["j", "l"], "J  L", "Back/forward 10 s", (s, e) => control.seekBy(s, e.key === "j" ? -10 : 10)),
     row("Time", ["arrowup", "arrowdown", ">", "<"], "↑  ↓", "Speed up/slow down (to reverse)", (s, e) =>
       control.changeSpeed(s, e.key === "arrowup" || e.key === ">" ? 1 : -1),
     ),

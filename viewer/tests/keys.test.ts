@@ -28,7 +28,10 @@ describe.each(named)("on a keyboard: $name", ({ layout }) => {
   test("every letter of the shortcuts is the key that the help shows", () => {
     for (const letter of letters) {
       const reached = [...layout].filter(([code, key]) => keyName(press(code, key), layout) === letter);
-      expect(reached.map(([, key]) => key.toUpperCase()), letter).toContain(keyLabel(letter.toUpperCase(), layout));
+      expect(
+        reached.map(([, key]) => key.toUpperCase()),
+        letter,
+      ).toContain(keyLabel(letter.toUpperCase(), layout));
     }
   });
 

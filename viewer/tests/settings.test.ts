@@ -13,7 +13,14 @@ describe("settings", () => {
   test("are restored as they were", () => {
     const changed = {
       ...({ quality: "low", sound: true, volume: 0.25, showMap: false, showBars: false, showLinks: false } as const),
-      ...({ showCutaways: false, showNumbers: false, showSpoilers: false, smoke: "thin", teamColours: "safe", hudScale: 1.5 } as const),
+      ...({
+        showCutaways: false,
+        showNumbers: false,
+        showSpoilers: false,
+        smoke: "thin",
+        teamColours: "safe",
+        hudScale: 1.5,
+      } as const),
     };
     const state = { ...defaults(), ...changed };
     expect(parseSettings(settingsText(state))).toEqual(changed);
@@ -27,10 +34,14 @@ describe("settings", () => {
     expect(scale(2, 1440)).toBeCloseTo(1440 / 1280);
   });
 
-  test.each([null, "", "{", "7", "null", '{"volume": 9, "sound": "yes", "quality": 3, "page": "list", "smoke": "toString", "hudScale": 3}'])(
-    "ignore what is not valid: %s",
-    (text) => expect(parseSettings(text)).toEqual({}),
-  );
+  test.each([
+    null,
+    "",
+    "{",
+    "7",
+    "null",
+    '{"volume": 9, "sound": "yes", "quality": 3, "page": "list", "smoke": "toString", "hudScale": 3}',
+  ])("ignore what is not valid: %s", (text) => expect(parseSettings(text)).toEqual({}));
 
   test("are silent by default", () => {
     expect(defaults().sound).toBe(false);
@@ -47,9 +58,24 @@ describe("without spoilers", () => {
   });
 
   test("curves end at the cursor", () => {
-    const series = { second: [0, 1, 2], score: [[0, 1, 2], [0, 0, 1]] };
+    const series = {
+      second: [0, 1, 2],
+      score: [
+        [0, 1, 2],
+        [0, 0, 1],
+      ],
+    };
     const { outcome, series: seen } = seenIndex({ outcome: {}, series } as never, 1.5);
-    expect([outcome, seen]).toEqual([null, { second: [0, 1], score: [[0, 1], [0, 0]] }]);
+    expect([outcome, seen]).toEqual([
+      null,
+      {
+        second: [0, 1],
+        score: [
+          [0, 1],
+          [0, 0],
+        ],
+      },
+    ]);
   });
 
   test("with them all is shown", () => {

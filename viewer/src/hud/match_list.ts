@@ -127,7 +127,7 @@ class Card {
     this.link.classList.toggle("live", match.live);
     const sides = sideNames(match).join(" against ");
     this.link.setAttribute("aria-label", [sides, result, ...(length ? [length] : []), `run ${match.run}`].join(", "));
-    const side = match.live ? "live" : ((showsResult && ["blue", "red"][match.winner]) || "");
+    const side = match.live ? "live" : (showsResult && ["blue", "red"][match.winner]) || "";
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
     setText(this.time, length);

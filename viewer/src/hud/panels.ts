@@ -23,7 +23,7 @@ export class HelpPanel {
 
   private readonly graphics = el("p", { class: "key-note soft" });
   private readonly live = el("p", { class: "key-note", text: "The match is live: it goes on while this is open." });
-  private readonly keys: (readonly [HTMLElement, string])[] = []; // keys and their names, shown as the keyboard has them
+  private readonly keys: (readonly [HTMLElement, string])[] = []; // keys, and their names on this keyboard
   private paused: MatchState | null = null; // the match that goes on when the help closes
 
   /** `quality` returns the current graphics tier as text. */

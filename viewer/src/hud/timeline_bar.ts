@@ -153,13 +153,19 @@ export class TimelineBar {
     this.slider.value = String(Math.round(state.tick));
     setText(this.now, `${clockText(state.tick / hz)}.${Math.floor(((state.tick / hz) % 1) * 10)}`);
     setText(this.end, clockText(last / hz));
-    const ended = !mayShow(state) ? "Time limit" : match.index.outcome && !match.index.live ? "End of the match" : "Recorded so far";
+    const ended = !mayShow(state)
+      ? "Time limit"
+      : match.index.outcome && !match.index.live
+        ? "End of the match"
+        : "Recorded so far";
     this.end.dataset.tip = `${ended}; its time limit is ${clockText(match.header.duration_s)}`;
     this.showLoop(last);
     this.showPlaying();
     this.showLive(match);
     this.showLoaded(match, last);
-    const at = match.markers.findLast((marker) => mayShow(state, marker.tick) && Math.abs(marker.tick - state.tick) < NEAR_S * hz);
+    const at = match.markers.findLast(
+      (marker) => mayShow(state, marker.tick) && Math.abs(marker.tick - state.tick) < NEAR_S * hz,
+    );
     this.slider.setAttribute(
       "aria-valuetext",
       `${clockText(state.tick / hz)}${at ? `, ${markerText(match.header, at)}` : ""}`,

@@ -12,8 +12,7 @@ export class StartForm {
   private readonly rungs: readonly HTMLButtonElement[];
 
   constructor(private readonly play: PlaySession) {
-    const rung = (name: string, opponent: string) =>
-      textButton(name, () => play.challenge(opponent), "button framed");
+    const rung = (name: string, opponent: string) => textButton(name, () => play.challenge(opponent), "button framed");
     this.rungs = LADDER.map((name) => rung(name, name));
     this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, [
       el("h2", { text: "Fly a mech" }),
