@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import math
 import os
 import random
 import re
@@ -34,6 +33,8 @@ ID_DIGITS = 16
 
 LATEST, TRAINING = "latest", "train"
 """Name of the newest training run, and the kind of training runs."""
+MAX_TIME_S = 1e15
+"""Bound of recorded times [s since the epoch]; a number beyond it is none."""
 CLOCK_TOLERANCE_S = 86_400.0
 """How far ahead of this machine's clock that of another may be [s]; a later time is that of a wrong clock."""
 
@@ -346,7 +347,7 @@ def _request(folder: str) -> Request | None:
 def _read_request(path: str, *state: int) -> Request:
     row = read_json(Path(path)) or {}
     created, kind = row.get("created"), row.get("kind")
-    is_time = isinstance(created, (int, float)) and math.isfinite(created)
+    is_time = isinstance(created, (int, float)) and abs(created) < MAX_TIME_S
     return Request(float(created) if is_time else 0.0, kind if isinstance(kind, str) else "")
 
 

@@ -12,7 +12,7 @@ import typer
 from echelon_cli.foreign_text import completable
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "chart": ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained", "imitation"),
+    "chart": ("wins", "return", "losses", "kl", "entropy", "speed", "gradient", "explained", "imitation"),
     "class": ("scout", "light", "medium", "heavy"),
     "metric": ("win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"),
     "pilot": ("trivial", "easy", "medium", "hard", "expert"),

@@ -197,6 +197,7 @@ def test_completion_offers_only_names_that_a_shell_takes_as_they_are():
     for name in (*ACTIVE, "2026-sweep-calm-elk", *(f"2026-sweep-{name}" for name in ACTIVE)):
         paths = make_run(home, name)
         paths.labels.write_text(json.dumps({"group": name, "tags": [name]}))
+        paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": "sweep"}))
     plain = ["2026-sweep-calm-elk"]
     assert complete_runs("2026") == complete_sweeps("2026") == plain
     assert complete_labels("group")("2026") == complete_labels("tag")("2026") == plain

@@ -10,6 +10,7 @@ from echelon.arena.standings import policy_path
 from echelon.arena.store import Store, league_path
 from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
 from echelon.jobs.config_layers import resolve
+from echelon.rl.weights import load_policy
 from echelon_cli.listing import opponent_of
 from tests.arena.policy_files import save
 
@@ -28,7 +29,9 @@ def test_start_from_accepts_path_run_or_league_entry(tmp_path, ended_run):
     with Store(league_path()) as store:
         submit(store, saved, label="keen-lynx u5")
     assert policy_path(str(saved)) == saved.absolute()
-    assert policy_path("keen-lynx u5") == saved.absolute()
+    entry = policy_path("keen-lynx u5")
+    assert entry.parent == league_path().parent / "league", "a league entry owns its policy"
+    assert load_policy(entry).meta["id"] == load_policy(saved).meta["id"]
     paths = ended_run("20260101-000000-quickstart-iron-fox")
     assert policy_path("iron-fox") == paths.root
     for unknown in ("nobody", "medium"):

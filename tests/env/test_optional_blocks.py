@@ -128,5 +128,5 @@ def test_suite_tail_lists_optional_blocks_in_order():
     assert [part.width for part in layout.OPTIONAL_BLOCKS[:3]] == [256, 8, 6]
     assert layout.extra_width(CFG) == layout.obs_dim(CFG) - layout.obs_dim(EnvConfig()) >= 256 + 8 + 6
     rows = {row.name: row for row in layout.columns(CFG)}
-    assert rows["scope.behind"][2:] == (0.0, 1.0, True) and rows["scope.left_change"][2:] == (-1.0, 1.0, True)
+    assert rows["scope.behind"][2:5] == (0.0, 1.0, True) and rows["scope.left_change"][2:5] == (-1.0, 1.0, True)
     assert not any(row.normalizable for name, row in rows.items() if name.startswith(("telemetry", "target")))

@@ -47,7 +47,7 @@ export function shownScale({ hudScale }: Settings, width: number): number {
   return Math.min(hudScale, Math.max(1, width / LEAST_WIDTH));
 }
 
-/** Keeps the settings of a state in the browser's storage, and gives the page the colours and the size of its panels. */
+/** Keeps the settings of a state in the browser's storage, and gives the page its colours and the size of panels. */
 export class SettingsStore {
   private written = "";
 

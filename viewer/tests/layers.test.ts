@@ -9,7 +9,8 @@ const SRC = fileURLToPath(new URL("../src", import.meta.url));
 
 /** Files and folders by layer, lowest first; folders of a layer do not import each other. */
 const LAYERS: readonly (readonly string[])[] = [
-  ["protocol.gen.ts", "palette.ts", "spaces.ts", "timeline.ts", "framing.ts", "quality.ts", "storage.ts", "keys.ts"], // types
+  // types
+  ["protocol.gen.ts", "palette.ts", "spaces.ts", "timeline.ts", "framing.ts", "quality.ts", "storage.ts", "keys.ts"],
   ["data/", "interpolate.ts", "client.ts", "workers/link.ts", "workers/messages.ts"],
   ["state.ts", "routes.ts", "text.ts", "score_text.ts", "caption.ts"],
   ["control.ts", "director.ts", "input.ts", "settings.ts", "spoilers.ts"],
