@@ -167,6 +167,9 @@ class OpenRun(RunPaths):
     ``FileNotFoundError`` names the folder once it is deleted, so that nothing is written where it was.
     """
 
+    _root: Path
+    _handle: int
+
     def __init__(self, root: Path) -> None:
         object.__setattr__(self, "_root", root.absolute())
         object.__setattr__(self, "_handle", os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
@@ -347,8 +350,9 @@ def _request(folder: str) -> Request | None:
 def _read_request(path: str, *state: int) -> Request:
     row = read_json(Path(path)) or {}
     created, kind = row.get("created"), row.get("kind")
-    is_time = isinstance(created, (int, float)) and abs(created) < MAX_TIME_S
-    return Request(float(created) if is_time else 0.0, kind if isinstance(kind, str) else "")
+    if not isinstance(created, (int, float)) or abs(created) >= MAX_TIME_S:
+        created = 0.0
+    return Request(float(created), kind if isinstance(kind, str) else "")
 
 
 def find_run(name: str, home: str | os.PathLike[str] | None = None, kind: str = TRAINING) -> RunPaths:

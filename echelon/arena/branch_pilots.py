@@ -67,7 +67,9 @@ class BranchPilots:
 
     def go_on(self, envs: Sequence[int], states: Mapping[int, LSTMState]) -> None:
         """Give environments recurrent states, by mech."""
-        for mech, state in states.items() if self._attached else ():
+        if self._attached is None:
+            return
+        for mech, state in states.items():
             self._attached.grouped.continue_from([env * self._mechs + mech for env in envs], state)
 
     def warm_up(self) -> None:

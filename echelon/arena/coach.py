@@ -212,7 +212,9 @@ def _could_fire(header: Mapping[str, Any], track: _Track, mech: int) -> NDArray[
     living = (frames["flags"][:, hostile] & int(MechFlag.ALIVE)) > 0
     ahead = np.abs(np.arctan2(np.sin(turn), np.cos(turn))) < FRONT
     action = frames[ACTION].reshape(len(track.tick), len(roster), -1)[:, mech]
-    return (living & ahead & (np.hypot(dx, dy) < reach)).any(axis=1) & ~(action[:, list(TRIGGERS)] > 0).any(axis=1)
+    in_sight: NDArray[np.bool_] = np.any(living & ahead & (np.hypot(dx, dy) < reach), axis=1)
+    held: NDArray[np.bool_] = np.any(action[:, list(TRIGGERS)] > 0, axis=1)
+    return in_sight & ~held
 
 
 def _runs(held: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -295,8 +297,8 @@ def find_mistakes(
         "runs": decided,
         "seed": seed,
         "mistakes": [
-            _mistake(header, hz, *row, folder, run)
-            for row in sorted(mistakes, key=lambda row: (-row[0].value, row[1].tick))
+            _mistake(header, hz, gain, one, line, pair, folder, run)
+            for gain, one, line, pair in sorted(mistakes, key=lambda row: (-row[0].value, row[1].tick))
         ],
     }
 

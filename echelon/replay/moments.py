@@ -220,7 +220,7 @@ class MomentScan:
             for values in (columns.p, columns.low, columns.high):
                 values[-1] = decided
         rows = self._win_rows(columns, decided is not None)
-        curve = rows[:, 0], rows[:, 1] * WIN_TABLE.columns[1].scale
+        curve = rows[:, 0], (rows[:, 1] * WIN_TABLE.columns[1].scale).astype(np.float64)
         finder = _Finder(self._roster, self._names, columns, curve, list(self._kills.values()))
         found = self._ranked(finder.find(decided))
         rank = {moment: place for place, moment in enumerate(found, start=1)}

@@ -186,7 +186,7 @@ class Form(CellView, can_focus=True):
 
     draft = RunDraft()
     cursor = 0
-    query = ""
+    search = ""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -194,7 +194,7 @@ class Form(CellView, can_focus=True):
 
     @property
     def rows(self) -> list[FormRow]:
-        return form_rows(self.draft, self.unfolded, self.query)
+        return form_rows(self.draft, self.unfolded, self.search)
 
     @property
     def row(self) -> FormRow:
@@ -211,7 +211,7 @@ class Form(CellView, can_focus=True):
         self.redraw()
 
     def find(self, query: str) -> None:
-        self.query, self.cursor = query, 0
+        self.search, self.cursor = query, 0
         self.redraw()
 
     def draw(self, width: int, height: int) -> Grid:
@@ -344,7 +344,7 @@ class NewRunScreen(BaseScreen):
         self.field.focus()
 
     def action_find(self) -> None:
-        self._open_field("find", self.form.query, finds=True)
+        self._open_field("find", self.form.search, finds=True)
 
     def action_page(self, by: int) -> None:
         self.form.move(by * max(1, self.form.size.height - HELP_ROWS))
@@ -391,7 +391,7 @@ class NewRunScreen(BaseScreen):
     def action_back(self) -> None:
         if self.field.display:
             self._close_field()
-        elif self.form.query:
+        elif self.form.search:
             self.form.find("")
         else:
             super().action_back()
