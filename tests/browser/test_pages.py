@@ -225,7 +225,7 @@ def test_first_picture_needs_few_bytes_and_everything_else_waits_for_it(new_page
 def test_skeleton_is_painted_without_script_style_and_fonts_and_makes_room(new_page, address):
     page = new_page(viewport=DESK)
     held = []
-    page.route("**/assets/*", held.append)
+    page.route("**/assets/*", lambda route: held.append(route))
     page.goto(address, wait_until="commit")
     assert page.get_by_text("Loading the viewer").is_visible()
     page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
@@ -319,7 +319,7 @@ def test_result_is_a_sentence(page, address):
     card.wait_for(state="visible")
     page.keyboard.press("Escape")
     card.wait_for(state="hidden")
-    page.get_by_role("button", name="Scoreboard").wait_for(state="hidden")
+    page.get_by_role("button", name="Scoreboard", exact=True).wait_for(state="hidden")
 
 
 HOSTILE = "<img src=x onerror=alert(1)>"
