@@ -48,6 +48,7 @@ async def test_sweep_is_opened_from_the_list_and_its_trials_from_it(dashboard, h
     trial = read_results(paths).trials[0]
     make_run(home, trial.run, updates=5, ended="completed")
     async with dashboard() as user:
+        await user.press("2")
         await user.until("brave-otter")
         table = user.app.screen.table
         table.move(-100)
