@@ -30,7 +30,7 @@ DUEL_SEED = 11
 
 
 def record_duel(folder: Path, seed: int, *, fires: bool) -> Path:
-    """Record a duel of two experts, of whom red's pulls no trigger unless ``fires``."""
+    """Record a duel of two experts; red pulls a trigger only with ``fires``."""
     cfg = small_game(seconds=20.0, size=30)
     engine = Engine(cfg, 1, build_bank_for(cfg, [seed]), autoreset=False, pilots=heuristic.install)
     batch = engine.batch

@@ -212,7 +212,7 @@ function mixViews<V extends Viewpoint>(from: V, to: V, share: number): V & { tar
   return { ...from, target: [x, y, z], distance: mix(from.distance, to.distance) };
 }
 
-/** Return where the camera of a shot is at a tick: it follows whom it shows, from one direction. */
+/** Return the framing of a shot at a tick: the camera follows its mechs from one direction. */
 export function framingAt({ begin, end, from, to }: Shot, tick: number): Framing {
   return mixViews(from, to, smooth((tick - begin) / Math.max(1, end - begin)));
 }
@@ -280,7 +280,7 @@ function flagsAt(chunk: Chunk, mech: number, tick: number): number {
 
 const apart = (a: MechPose, b: MechPose) => Math.hypot(a.x - b.x, a.y - b.y);
 
-/** Return what a shot shows and whom: what is worth most. */
+/** Return the cause of a shot and its mechs: the most important at its time. */
 function subjectOf(match: MatchState, scene: Scene): { cause: Cause; mechs: number[] } {
   const { living, worth, places } = scene;
   if (scene.number === 0) return { cause: "start", mechs: [...living] };
@@ -406,7 +406,7 @@ function* findShot(match: MatchState, desk: Desk, scene: Scene, tangents: Tangen
   };
 }
 
-/** Return a shot that follows whom it shows to where they are known to be. */
+/** Return a shot that follows its mechs to their known positions. */
 function followed(match: MatchState, desk: Desk, shot: Shot, scene: Scene, tangents: Tangents): Shot {
   const { mechs, from, to, cause } = shot;
   const judge = new Judge(match, desk, scene, mechs, tangents, cause);
@@ -423,7 +423,7 @@ interface Look {
   readonly hidden: boolean; // whether walls hide some of it
 }
 
-/** Frames whom a shot shows, and judges what is seen of them. */
+/** Frames the mechs of a shot, and scores how much of them is visible. */
 class Judge {
   private readonly voxels: Uint8Array | null; // at the shot's begin
   private readonly size: readonly number[];

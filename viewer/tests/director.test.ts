@@ -265,7 +265,7 @@ test.each([0.9, 0])("with policy columns a mech at throttle %d is stuck if it wa
   expect(shot.cause).toBe(throttle > 0.5 ? "stuck" : "advance");
 });
 
-test("a shot of a match in progress stays, and follows whom it shows", async () => {
+test("a shot of a match in progress stays, and follows its mechs", async () => {
   const match = await staged((mech, second) => ({ x: 20 + 5 * mech + 2 * second, y: 40 + 5 * Math.sin(second) }));
   const whole = match.index;
   const knows = (count: number) => (match.index = { ...whole, live: true, chunks: whole.chunks.slice(0, count) });

@@ -91,6 +91,4 @@ def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
     if update is not None:
         rows.append(("training", f"{percent(update.win_rate)} in the mix", "series1"))
         rows.append(("speed", f"{speed(update.steps_per_s)} steps/s", "series1"))
-        ended = not view.is_alive and bool(view.state)
-        rows.append(("took" if ended else "time left", brief(update.elapsed_s if ended else snapshot.eta_s), "bold"))
     return rows

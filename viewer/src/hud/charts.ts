@@ -108,7 +108,7 @@ export type Line = readonly [name: string, values: ArrayLike<number>];
 export class Chart {
   readonly root: HTMLElement;
   private plot: uPlot | null = null;
-  shown = ""; // names of its lines; "" has it built anew
+  shown = ""; // names of its lines; the chart is rebuilt where they change, and for ""
   private hovered = false; // whether the pointer is over it
 
   constructor(
