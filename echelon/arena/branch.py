@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, DRAW, RED, Pilot
-from echelon.arena.named_pilots import pilots_of_mechs, teams_of
+from echelon.arena.named_pilots import choose_pilots, pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import (
     RebuiltMoment,
     ReplayedMatch,
@@ -40,8 +40,10 @@ from echelon.env.engine import Engine
 from echelon.env.match_state import State, load_match_state, save_match_state
 from echelon.env.referee import REASONS, WINNERS
 from echelon.replay.header import TeamInfo
+from echelon.replay.match_text import mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
+from echelon.replay.schema import SUFFIX
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
 from echelon.sim.random import StreamId, draw_u32
@@ -353,3 +355,68 @@ def effect(with_actions: Sequence[Continuation], without: Sequence[Continuation]
     pairs = zip(with_actions, without, strict=True)
     value, low, high = paired_difference([one.points(side) - two.points(side) for one, two in pairs])
     return {"value": value, "low": low, "high": high}
+
+
+def make_brancher(
+    recorded: Replay,
+    finder: Any,
+    *,
+    tick: int,
+    runs: int,
+    seed: int,
+    pilots: Mapping[str, str],
+    changes: Mapping[str, float],
+    without: str,
+    window_s: float,
+    mean_actions: bool = False,
+    device: str = "cpu",
+    threads: int,
+) -> Brancher:
+    """Return the continuations of a match with pilots by mech or team, which a catalogue ``finder`` finds by name.
+
+    In those of a mech ``without`` actions it stands still for ``window_s`` [s]. Raises ``ValueError`` for what cannot
+    be played.
+    """
+    require_playable(recorded)
+    mechs, step_s = mechs_by_name(recorded.header), recorded.header["frame_ticks"] / float(recorded.header["tick_hz"])
+    if without and without not in mechs:
+        raise ValueError(f"without has mech {without!r}, expected one of: {', '.join(mechs)}")
+    cast = choose_pilots(recorded, pilots, finder)
+    plan = BranchPlan(
+        tick=tick,
+        runs=runs,
+        seed=seed,
+        pilots=cast.pilots,
+        labels=cast.labels,
+        changes=changes,
+        still=frozenset((mechs[without],) if without else ()),
+        window=max(1, round(window_s / step_s)) if without else 0,
+        mean_actions=mean_actions,
+    )
+    return Brancher(recorded, plan, lambda pilot: cast.policies[pilot.path], device=device, threads=threads)
+
+
+def continue_match(
+    brancher: Brancher, folder: Path | None, on_progress: Callable[[int, int, str], object]
+) -> dict[str, Any]:
+    """Play all continuations and return their summary, with the effect of actions where a mech stands still.
+
+    Typical ones are recorded in ``folder``. ``on_progress`` gets done, total and a text.
+    """
+    plan, still = brancher.plan, sorted(brancher.plan.still)
+    total = plan.runs * (2 if still else 1)
+    rows = brancher.play(on_step=lambda left: on_progress(plan.runs - left, total, "continuations"))
+    found = {"notes": list(brancher.start.moment.notes), **summarise(rows)}
+    if still:
+        text = "continuations with the actions"
+        again = brancher.play(still=False, on_step=lambda left: on_progress(total - left, total, text))
+        side = int(brancher.recorded.header["roster"][still[0]]["team"])
+        found["effect"] = {"side": WINNERS[side], **effect(again, rows, side)}
+        found["with"] = summarise(again)
+    if folder is not None:
+        numbers = sorted(set(found["typical"].values()))
+        on_progress(total, total, f"recording {len(numbers)} continuations")
+        played = brancher.play(numbers, folder=folder)
+        assert played == [rows[number] for number in numbers], "other continuations"
+    files = {name: f"{brancher.name_of(number)}{SUFFIX}" for name, number in found["typical"].items()}
+    return {**found, "continuations": rows, "replays": {} if folder is None else files}

@@ -10,19 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon.replay.match_text import ending_text, shown_pilots
-from echelon.replay.schema import SUFFIX
 from echelon_cli import output
 from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument, find_replay
 from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from echelon.arena.branch import Brancher, BranchPlan, Continuation
+    from echelon.arena.branch import Continuation
     from echelon.play.catalogue import Catalogue
-    from echelon.replay.reader import Replay
-    from echelon.rl.weights import LoadedPolicy
 
 RUNS = 64
 WINDOW_S = 1.0
@@ -73,109 +70,59 @@ def branch(
     from echelon.training.runtime.threads import resolve_threads, thread_environment
 
     os.environ.update(thread_environment())
-    from echelon.arena.branch import Brancher
+    from echelon.arena.branch import continue_match, make_brancher
+    from echelon.arena.reconstruct import moment_tick
+    from echelon.config.seeds import require_seed
     from echelon.replay.reader import Replay
 
     require_device(device)
+    mech, moment = _moment(at, without)
     path = find_replay(match)
     with Replay(path) as recorded, output.waiting("preparing", quiet=as_json) as show:
-        plan, policies = make_plan(
-            recorded, at, chosen or [], changes or [], without, window, runs=runs, seed=seed, mean=mean, device=device
+        hz = float(recorded.header["tick_hz"])
+        brancher = make_brancher(
+            recorded,
+            pilot_finder(device),
+            tick=round(moment * hz),
+            runs=runs,
+            seed=require_seed(seed, limit=2**32),
+            pilots={target: name for target, _, name in (text.partition("=") for text in chosen or [])},
+            changes=dict(_change(text) for text in changes or []),
+            without=mech,
+            window_s=window,
+            mean_actions=mean,
+            device=device,
+            threads=resolve_threads(threads),
         )
-        brancher = Brancher(
-            recorded, plan, lambda pilot: policies[pilot.path], device=device, threads=resolve_threads(threads)
-        )
-        found = _continue(brancher, record, without, show)
+        played = continue_match(brancher, record, lambda done, total, text: show(f"{text}: {done} of {total}"))
+        start = brancher.start.moment
+        found = {
+            "match": str(path),
+            "at_s": start.tick / hz,
+            "last_s": moment_tick(recorded, recorded.ticks) / hz,
+            "played_from_s": start.from_tick / hz,
+            "parent": brancher.parent(),
+            "teams": [shown_pilots(team.name, recorded.header["run"]) for team in brancher.teams()],
+            **played,
+            "continuations": [_row(row, hz) for row in played["continuations"]],
+            "replays": {name: str((record or Path()) / file) for name, file in played["replays"].items()},
+        }
+    if mech:
+        found["effect"]["of"] = without
     if as_json:
         output.show_json(found)
     else:
         _show(found)
 
 
-def make_plan(
-    recorded: Replay,
-    at: str,
-    chosen: Sequence[str],
-    changes: Sequence[str],
-    without: str | None,
-    window: float,
-    *,
-    runs: int,
-    seed: int,
-    mean: bool,
-    device: str,
-) -> tuple[BranchPlan, Mapping[str, LoadedPolicy]]:
-    """Return the plan of the options, and the policies by file; ``ValueError`` names an impossible option."""
-    from echelon.arena.branch import BranchPlan
-    from echelon.arena.named_pilots import choose_pilots
-    from echelon.arena.reconstruct import require_playable
-    from echelon.config.seeds import require_seed
-    from echelon.replay.match_text import mechs_by_name
-
-    require_playable(recorded)
-    header, hz = recorded.header, float(recorded.header["tick_hz"])
-    mechs = mechs_by_name(header)
-    still: frozenset[int] = frozenset()
-    if without is not None:
-        name, _, moment = without.partition("@")
-        if name not in mechs:
-            raise ValueError(f"without has mech {name!r}, expected one of: {', '.join(mechs)}")
-        if at and _seconds("at", at) != _seconds("without", moment):
-            raise ValueError(f"at is {at!r} and without {without!r}, expected one moment; leave out --at")
-        at, still = moment, frozenset((mechs[name],))
-    if not at:
+def _moment(at: str, without: str | None) -> tuple[str, float]:
+    """Return the mech that stands still, or an empty string, and the moment [s]."""
+    mech, _, moment = (without or "").partition("@")
+    if at and moment and _seconds("at", at) != _seconds("without", moment):
+        raise ValueError(f"at is {at!r} and without {without!r}, expected one moment; leave out --at")
+    if not (at or moment):
         raise ValueError("the moment is missing, expected --at M:SS or --without MECH@M:SS")
-    tick, overrides = round(_seconds("at", at) * hz), dict(_change(text) for text in changes)
-    words = [text.partition("=") for text in chosen]
-    cast = choose_pilots(recorded, {target: name for target, _, name in words}, pilot_finder(device))
-    plan = BranchPlan(
-        tick=tick,
-        runs=runs,
-        seed=require_seed(seed, limit=2**32),
-        pilots=cast.pilots,
-        labels=cast.labels,
-        changes=overrides,
-        still=still,
-        window=max(1, round(window * hz / header["frame_ticks"])) if still else 0,
-        mean_actions=mean,
-    )
-    return plan, cast.policies
-
-
-def _continue(brancher: Brancher, record: Path | None, without: str | None, show: Any) -> dict[str, Any]:
-    """Play the continuations, record typical ones, and return the result as plain values."""
-    from echelon.arena.branch import effect, summarise
-    from echelon.arena.reconstruct import moment_tick
-
-    recorded, plan = brancher.recorded, brancher.plan
-    moment, hz = brancher.start.moment, float(recorded.header["tick_hz"])
-    rows = brancher.play(on_step=lambda running: show(f"{plan.runs - running} of {plan.runs} continuations"))
-    summary = summarise(rows)
-    found: dict[str, Any] = {
-        "match": str(recorded.path),
-        "at_s": moment.tick / hz,
-        "last_s": moment_tick(recorded, recorded.ticks) / hz,
-        "played_from_s": moment.from_tick / hz,
-        "notes": list(moment.notes),
-        "parent": brancher.parent(),
-        "teams": [shown_pilots(team.name, recorded.header["run"]) for team in brancher.teams()],
-        **summary,
-    }
-    if without is not None:
-        again = brancher.play(still=False, on_step=lambda running: show(f"with the actions, {running} left"))
-        side = int(recorded.header["roster"][next(iter(plan.still))]["team"])
-        found["effect"] = {"of": without, "side": ("blue", "red")[side], **effect(again, rows, side)}
-        found["with"] = summarise(again)
-    found["continuations"] = [_row(row, hz) for row in rows]
-    found["replays"] = {}
-    if record is not None:
-        numbers = sorted(set(summary["typical"].values()))
-        show(f"recording {len(numbers)} continuations")
-        again = brancher.play(numbers, folder=record)
-        assert [asdict(row) for row in again] == [asdict(rows[number]) for number in numbers], "other continuations"
-        files = {number: record / f"{brancher.name_of(number)}{SUFFIX}" for number in numbers}
-        found["replays"] = {name: str(files[number]) for name, number in summary["typical"].items()}
-    return found
+    return mech, _seconds("without", moment) if moment else _seconds("at", at)
 
 
 def _row(row: Continuation, hz: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import typer
 from echelon.files import write_output
 from echelon.replay.match_text import ending_text, match_title, shown_pilots
 from echelon.replay.schema import WINNERS, EventKind
-from echelon.runs import command, find_run, require_home, runs_home
+from echelon.runs import find_run, require_home, runs_home
 from echelon_cli import output
 from echelon_cli.commands.branch import branch, pilot_finder
 from echelon_cli.commands.video import video
@@ -31,8 +31,6 @@ KILLS_SHOWN = 20
 MECHS_SHOWN = 24
 """Most mechs of a team that are listed one by one."""
 EXPORTS = (".html", ".ecr")
-MIN_WINDOW_S = 0.25
-"""Shortest actions that are measured: an environment step [s]."""
 
 app = typer.Typer(
     help="List, inspect, export and verify recorded matches.", no_args_is_help=True, rich_markup_mode=None
@@ -77,15 +75,6 @@ MATCHES = (
 @app.command("info")
 def info(
     match: MatchArgument,
-    confirm: Annotated[
-        int | None,
-        option(
-            "--confirm",
-            "Measure what the actions behind this turning point achieved; default: show the match.",
-            "RANK",
-            min=1,
-        ),
-    ] = None,
     mistakes: Annotated[
         str | None,
         option(
@@ -109,12 +98,6 @@ def info(
         line = replay.timeline()
         more = {key: line.get(key, []) for key in ("moments", "win", "coached")}
         found = {**describe(replay), "figures": mech_figures(replay), **more}
-    if confirm is not None:
-        without, window = _actions_behind(found["moments"], confirm)
-        if not as_json:
-            shown = command("replay", "branch", path, "--without", without, "--for", f"{window:g}")
-            output.print_line(f"as: {shown}", style="dim")
-        return branch(str(path), without=without, window=window, as_json=as_json)
     if as_json:
         output.show_json(found)
         return
@@ -177,18 +160,6 @@ FIGURES = (
     Column("accuracy", lambda row: output.percent(row["accuracy"]), right=True),
     Column("zone", lambda row: f"{row['zone_s']:.0f} s", right=True),
 )
-
-
-def _actions_behind(found: list[dict[str, Any]], rank: int) -> tuple[str, float]:
-    """Return mech and time of the actions that led to a turning point, as ``--without`` has them, and their length [s].
-
-    ``ValueError`` for a rank that does not exist and a turning point without a mech that acts.
-    """
-    row = next((row for row in found if row["rank"] == rank and row["mechs"]), None)
-    if row is None:
-        ranks = ", ".join(str(row["rank"]) for row in sorted(found, key=lambda row: row["rank"]) if row["mechs"])
-        raise ValueError(f"confirm is {rank}, expected the rank of a turning point with a mech: {ranks or 'none'}")
-    return f"{row['mechs'][0]}@{row['from']:g}", max(MIN_WINDOW_S, row["second"] - row["from"])
 
 
 @app.command("export")

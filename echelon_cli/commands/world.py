@@ -45,12 +45,7 @@ def complete_biomes(incomplete: str) -> list[str]:
 
 def world(
     what: Annotated[
-        str,
-        argument(
-            "SEED|FILE|REPLAY|RUN",
-            "A seed, a saved map, a replay, a match id, or a run (its newest match).",
-            complete_matches,
-        ),
+        str, argument("SEED|REPLAY|RUN", "A seed, a replay, a match id, or a run (its newest match).", complete_matches)
     ],
     size: Annotated[
         str | None, option("--size", "Edge of the map, or both edges [vox]; default: the game's.", "X|XxY")
@@ -80,7 +75,6 @@ def world(
     width: Annotated[
         int | None, option("--width", "Width of the drawing [columns]; default: the terminal's.", min=8)
     ] = None,
-    out: Annotated[Path | None, option("--out", "Save a generated map (.ecw).", "FILE")] = None,
     png: Annotated[Path | None, option("--png", "Write the drawing as PNG.", "FILE")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -88,38 +82,32 @@ def world(
     from echelon.atlas.render import png as as_png
     from echelon.atlas.statistics import world_statistics
 
-    for file, kind in ((out, "map"), (png, "picture")):
-        _require_folder(file, kind)
+    if png is not None and not png.parent.is_dir():
+        raise ConfigError(f"folder {str(png.parent)!r} does not exist; create it to save the picture")
     generated = None
     if not Path(what).exists() and NUMBER.fullmatch(what):
         settings = _settings(size, height, packs, biome, zone_radius, maps, max_distance_ratio)
         generated = _generate(settings, _seed(what))
-    if generated is None and (out is not None or measure):
-        raise typer.BadParameter("--out and --measure are for a map that is generated; give a seed")
+    if generated is None and measure:
+        raise typer.BadParameter("--measure is for a map that is generated; give a seed")
     title, scene = _find_scene(what, generated)
     view, sheet = _chosen_view(scene, layer, heights, nav)
     if png is not None:
         write_output(png, as_png(scene, sheet))
-    files = {"file": str(out or ""), "png": str(png or "")}
-    if generated is not None and out is not None:
-        from echelon.atlas.world_file import save_world
-
-        save_world(out, generated[0])
     if as_json:
         found = world_statistics(scene) if generated is None else _describe(*generated)
-        output.show_json({"shown": title, "view": view, **found, **files})
+        output.show_json({"shown": title, "view": view, **found, "png": str(png or "")})
         return
     if measure and generated is not None:
         from echelon_cli.world_tables import show_measurements
 
-        show_measurements({**_describe(*generated), **files})
+        show_measurements(_describe(*generated))
     else:
         from echelon_cli.world_picture import show_picture
 
         show_picture(f"{title}, {view}", scene, sheet, plain=plain, width=width)
-    for file in (out, png):
-        if file is not None:
-            output.print_line(f"wrote {file}")
+    if png is not None:
+        output.print_line(f"wrote {png}")
 
 
 def _seed(text: str) -> int:
@@ -131,12 +119,6 @@ def _seed(text: str) -> int:
         return require_seed(int(text) if text.isdecimal() else text, "map seed", MAP_SEEDS)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-
-
-def _require_folder(file: Path | None, what: str) -> None:
-    """Raise ``ConfigError`` for a file in a folder that does not exist."""
-    if file is not None and not file.parent.is_dir():
-        raise ConfigError(f"folder {str(file.parent)!r} does not exist; create it to save the {what}")
 
 
 def _edges(text: str) -> tuple[int, int]:
@@ -212,21 +194,12 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
 
 
 def _find_scene(what: str, generated: tuple[GeneratedMap, float] | None) -> tuple[str, Scene]:
-    """Return a title and the scene of a seed, a saved map, a replay, a match or a run; a file wins over a seed."""
+    """Return a title and the scene of a seed, a replay, a match or a run; a file wins over a seed."""
     from echelon.atlas.scene import scene_from_map, scene_from_replay
-    from echelon.atlas.world_file import SUFFIX, WorldFileError, is_world_file, load_world
     from echelon.replay.reader import Replay
 
     if generated is not None:
         return f"seed {generated[0].map_seed}", scene_from_map(generated[0])
-    path = Path(what)
-    if path.is_file() and is_world_file(path):
-        made = load_world(path)
-        return f"{path.name}, seed {made.map_seed}", scene_from_map(made)
-    if path.is_file() and path.suffix == SUFFIX:
-        raise WorldFileError(
-            f"{path.name!r} is no saved map, expected one written by 'echelon world SEED --out FILE{SUFFIX}'"
-        )
     with Replay(find_replay(what)) as replay:
         return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_from_replay(replay)
 

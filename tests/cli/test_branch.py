@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,9 @@ from echelon.arena.named_pilots import level_pilot
 from echelon.play.match import NewMatch, begin_match
 from echelon.replay.reader import Replay
 from echelon_cli import output
-from echelon_cli.commands import replay
-from echelon_cli.commands.branch import branch
 from tests.arena.policy_files import save
 from tests.arena.recorded_matches import record_matches, small_game
-from tests.replay.golden import SMALL, STATES
+from tests.replay.golden import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +104,3 @@ def test_branch_of_mixed_pilots_is_continued_with_them(echelon, played, tmp_path
         pilots = one.header["pilots"]
         assert pilots["names"][:3] == ["heuristic:expert", policy, "heuristic:expert"] and pilots["checkpoints"][1]
         assert pilots == two.header["pilots"]
-
-
-def test_turning_point_is_measured_by_its_mech_and_time(echelon, monkeypatch):
-    monkeypatch.setattr(replay, "branch", partial(branch, runs=2))
-    code, out, error = echelon("replay", "info", str(STATES), "--confirm", "2", "--json")
-    assert code == output.DONE, error
-    found = json.loads(out)
-    assert found["effect"]["of"].startswith("B4@") and found["effect"]["side"] == "blue"
-    assert (found["parent"]["still"], found["parent"]["window"]) == (["B4"], 8)
-    for rank in ("1", "9"):
-        error = echelon("replay", "info", str(STATES), "--confirm", rank)[2]
-        assert f"confirm is {rank}, expected the rank of a turning point with a mech: 2" in error

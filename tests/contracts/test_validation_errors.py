@@ -12,7 +12,6 @@ import pytest
 from echelon import demos
 from echelon.arena.batches import MatchBatch
 from echelon.arena.submit import league_env_of
-from echelon.atlas import world_file
 from echelon.config import EnvConfig, ModelConfig
 from echelon.jobs.config_layers import resolve
 from echelon.jobs.sweeps.plan import SweepPlan, plan_from
@@ -49,7 +48,6 @@ READERS: dict[str, tuple[Callable[[dict[str, Any]], Any], Iterable[str]]] = {
     "checkpoint's game": (lambda values: env_config_of({"env_cfg": values}), names(EnvConfig)),
     "checkpoint's model": (lambda values: policy_from({"model_cfg": values}, {}), names(ModelConfig)),
     "replay header": (header, names(replay.Header)),
-    "world recipe": (lambda values: world_file._rebuild_map(values, b""), names(world_file._Recipe)),
     "configuration": (lambda values: resolve(overrides=values), ("num_envs", "ppo.lr", "env.gamma", "model.kind")),
     **{f"message {kind}": (message(kind), names(model)) for kind, model in CLIENT_TYPES.items()},
 }

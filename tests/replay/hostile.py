@@ -20,8 +20,6 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from echelon.atlas import world_file
-from echelon.gen.recipe import materials_hash, sha256_json
 from echelon.replay import codec
 from echelon.replay.columns import Layout
 from echelon.replay.schema import (
@@ -350,32 +348,3 @@ def hostile_replay(draws: random.Random) -> bytes:
     if draws.random() < 0.6:
         fit_blocks(parts)
     return assemble(parts)
-
-
-@cache
-def world_parts() -> tuple[dict[str, Any], np.ndarray]:
-    from tests.atlas.worlds import generated
-
-    made = generated()
-    return made.recipe, made.material
-
-
-def hostile_world(draws: random.Random) -> bytes:
-    recipe, material = world_parts()
-    recipe, z, y, x = deepcopy(recipe), *material.shape
-    payload = WORLD_HEAD.pack(x, y, z, 0) + np.ascontiguousarray(material.transpose(1, 2, 0)).tobytes()
-    for _ in range(draws.choice((1, 1, 2))):
-        mutate(recipe, draws)
-    if draws.random() < 0.2:
-        sizes = [draws.choice((0, 1, 12, 40, 400, 2**16, 2**32 - 1)) for _ in range(3)]
-        payload = WORLD_HEAD.pack(*sizes, 0) + payload[WORLD_HEAD.size :]
-    if draws.random() < 0.1:
-        payload = payload[: draws.randrange(len(payload))]
-    if draws.random() < 0.9 and isinstance(recipe.get("hashes"), dict):
-        try:
-            recipe["hashes"]["recipe"] = sha256_json({key: value for key, value in recipe.items() if key != "hashes"})
-            recipe["hashes"]["materials"] = materials_hash(material)
-        except (TypeError, ValueError, RecursionError):
-            pass
-    header, world = Record(RecordType.HEADER, pack(recipe)), Record(RecordType.WORLD, payload)
-    return world_file.MAGIC + header.pack() + world.pack()

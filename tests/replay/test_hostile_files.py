@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from echelon.arena.reconstruct import action_entries, moment_tick, recorded_pilots, recorded_steps, require_playable
-from echelon.atlas.scene import scene_from_map, scene_from_replay
-from echelon.atlas.world_file import WorldFileError, load_world
+from echelon.atlas.scene import scene_from_replay
 from echelon.replay import codec
 from echelon.replay.codec import ReplayError, pack_map, unpack_map
 from echelon.replay.embed import embed_world
@@ -42,11 +41,11 @@ from echelon.replay.timeline import Timeline
 from echelon.server.catalogue import summarize
 from echelon.server.responses import strict_json
 from echelon_cli.commands.replay import _rows, describe
-from tests.replay.hostile import Parts, Record, assemble, bases, hostile_replay, hostile_world
+from tests.replay.hostile import Parts, Record, assemble, bases, hostile_replay
 from tests.replay.synthetic import write_match
 
-CASES, WORLD_CASES = 160, 20
-"""Random files of the default run; world files take longer, since paths are computed for each valid one."""
+CASES = 160
+"""Random files of the default run."""
 SHARE = 8
 """Every which file of the default run goes through all readers, the others are opened, listed and served."""
 MEASURED = 10
@@ -130,10 +129,6 @@ def read_extra_records(path: Path) -> None:
         read_seats(replay)
 
 
-def load_map(path: Path) -> None:
-    scene_from_map(load_world(path))
-
-
 READERS: tuple[tuple[Callable[[Path], None], type[Exception]], ...] = (
     (open_replay, ReplayError),
     (serve_replay, ReplayError),
@@ -145,7 +140,6 @@ READERS: tuple[tuple[Callable[[Path], None], type[Exception]], ...] = (
     (read_extra_records, ReplayError),
 )
 """Readers of replays and the only error that each may raise."""
-WORLD_READERS = ((load_map, WorldFileError),)
 """Readers of world files and the only error that each may raise."""
 
 
@@ -445,9 +439,9 @@ def measured(work: Callable[[], Any]) -> tuple[Any, int]:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.ec[rw]")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.ecr")), ids=lambda path: path.name)
 def test_corpus_raises_only_declared_errors(tmp_path, path):
-    run_readers(tmp_path / path.name, path.read_bytes(), READERS if path.suffix == ".ecr" else WORLD_READERS)
+    run_readers(tmp_path / path.name, path.read_bytes(), READERS)
 
 
 def test_random_replays_raise_only_declared_errors(tmp_path):
@@ -456,12 +450,6 @@ def test_random_replays_raise_only_declared_errors(tmp_path):
         readers = READERS if seed % SHARE == 0 else READERS[: len(QUICK)]
         opened += "open_replay" not in run_readers(path, hostile_replay(random.Random(seed)), readers)
     assert CASES / 4 < opened < CASES, "most changes must be deep enough to pass the first checks"
-
-
-def test_random_worlds_raise_only_declared_errors(tmp_path):
-    path = tmp_path / "case.ecw"
-    rejected = [run_readers(path, hostile_world(random.Random(seed)), WORLD_READERS) for seed in range(WORLD_CASES)]
-    assert WORLD_CASES / 4 < sum(map(bool, rejected)) < WORLD_CASES
 
 
 def test_random_replays_stay_within_memory(tmp_path):
@@ -488,21 +476,19 @@ def test_100000_random_files_raise_only_declared_errors_within_limits(tmp_path):
 
 def run_limited(folder: Path, first: int, count: int) -> tuple[float, float, float]:
     """Read ``count`` random files; return the largest growth of memory [MiB], and of CPU times [s]."""
-    path, world = folder / "case.ecr", folder / "case.ecw"
+    path = folder / "case.ecr"
     run_readers(path, assemble(parts()))
-    run_readers(world, hostile_world(random.Random(0)), WORLD_READERS)
     pages = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (pages + MAX_PROCESS_MEMORY,) * 2)
     idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    slowest = dict.fromkeys((reader.__name__ for reader, _ in (*READERS, *WORLD_READERS)), 0.0)
+    slowest = dict.fromkeys((reader.__name__ for reader, _ in READERS), 0.0)
     for seed in range(first, first + count):
         draws = random.Random(seed)
-        target, readers, make = (path, READERS, hostile_replay) if seed % 5 else (world, WORLD_READERS, hostile_world)
-        data = make(draws)
-        for reader, declared in readers:
+        data = hostile_replay(draws)
+        for reader, declared in READERS:
             before = resource.getrusage(resource.RUSAGE_SELF)
             try:
-                run_readers(target, data, ((reader, declared),))
+                run_readers(path, data, ((reader, declared),))
             except BaseException as error:
                 raise AssertionError(f"seed {seed}, {reader.__name__}: {error!r}") from error
             after = resource.getrusage(resource.RUSAGE_SELF)
