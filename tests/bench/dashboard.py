@@ -174,7 +174,7 @@ def live() -> Iterator[Measure]:
             nonlocal number
             dashboard = DashboardProcess(Path(folder), paths.id)
             try:
-                dashboard.until(b"steps per second")
+                dashboard.until(b"steps/s")
                 dashboard.drain(SETTLE_S)
                 at_rest = dashboard.drain(SETTLE_S)
                 began, cpu, sent = time.perf_counter(), dashboard.cpu_s(), 0

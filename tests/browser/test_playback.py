@@ -163,12 +163,14 @@ def test_match_plays_backward_by_key_and_button(page, address):
 @pytest.mark.parametrize(("following", "preceding"), [("n", "Shift+N"), ("Shift+P", "p")], ids=["moments", "events"])
 def test_keys_of_moments_and_events_move_cursor_and_are_announced(page, address, following, preceding):
     open_paused(page, address, MATCH, 0)
-    spoken = page.locator("[aria-live]")
-    assert spoken.inner_text() == ""
+    assert page.locator("[aria-live]").inner_text() == ""
+    spoken = page.locator(".win-caption[role=status]" if following == "n" else "[aria-live] > *").first
+    before = spoken.text_content() if following == "n" else None
     page.keyboard.press(following)
     first = state(page, "tick")
     assert first > 0
-    spoken.locator("> *").first.wait_for(state="attached")
+    spoken.wait_for(state="attached")
+    assert spoken.text_content() not in ("", before)
     page.keyboard.press(following)
     assert state(page, "tick") >= first
     page.keyboard.press(preceding)
@@ -226,11 +228,12 @@ def test_panels_show_nothing_before_first_chunk(page, address):
     withheld = Withheld(page, 0)
     page.set_viewport_size(DESK)
     page.goto(f"{address}/?quality=low#match={MATCH}")
-    page.locator(".roster.red .mech-row").nth(4).wait_for(state="visible")
+    rows = page.locator(".roster.red .mech-row")
+    rows.nth(4).wait_for(state="attached")
     page.keyboard.press("m")
-    page.locator(".table").wait_for(state="visible")
     pass_frames(page)
-    assert page.get_by_text("destroyed").count() == 0 and page.locator(".mech-row.dead").count() == 0
+    assert not rows.nth(4).is_visible() and page.locator(".mech-row.dead").count() == 0
+    assert page.get_by_text("destroyed").count() == 0
     assert state(page, "tick") == 0  # playback waits for the first picture
     withheld.release(0)
     page.wait_for_function("() => echelon.complete() && echelon.state.tick > 2")

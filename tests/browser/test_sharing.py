@@ -15,7 +15,7 @@ import pytest
 
 from echelon.server.page import show, single_page
 from tests.browser.conftest import GOLDEN, MATCH, chromium
-from tests.browser.player import DROP, LOADED, MOMENTS, open_match, pass_frames, state
+from tests.browser.player import DROP, LOADED, MOMENTS, open_match, pass_frames, settle, state
 
 pytestmark = pytest.mark.long
 
@@ -82,7 +82,8 @@ def test_film_has_the_frames_of_its_spans(page, address):
 
 
 def test_highlights_of_the_share_menu_show_progress_and_leave_the_cursor(page, address):
-    open_match(page, address, MATCH, "&t=3")
+    open_match(page, address, MATCH, "&t=3&cam=top")
+    settle(page)
     before = page.evaluate(PLACE)
     page.keyboard.press("q")
     page.get_by_text("Highlights as a GIF").click()

@@ -45,7 +45,7 @@ def test_two_processes_play_the_matches_of_one(capsys, tmp_path, monkeypatch):
         words = ["--record-share", "0.2", "--upsets", "2", "--nproc", str(processes)]
         assert run(["arena", "run", "--seeds", "1", "--seed", "5", *words, "--json"]) == 0
         found.append(table())
-        paths = find_run("latest")
+        paths = find_run("latest", kind="arena")
         reported = [json.loads(line) for line in paths.metrics.read_bytes().splitlines()]
         remaining = sum(row[-1] for row in found[-1][0])
         assert sum(record["kind"] == "match" for record in reported) == remaining > 2
