@@ -174,9 +174,11 @@ class EvalMatches:
         return int(self.meta.get("global_step", 0))
 
     @cached_property
-    def rating(self) -> float | None:
-        """Return the rating that the policy had before; None for an unknown one."""
-        return policy_rating(Path(self.plan.run), str(self.meta.get("id", "")), self.update)
+    def ratings(self) -> tuple[float | None, float | None]:
+        """Return the ratings that the policy had before with sampled and with mean actions; None for an unknown one."""
+        run, checkpoint = Path(self.plan.run), str(self.meta.get("id", ""))
+        sampled, mean = (policy_rating(run, checkpoint, self.update, sampled=way) for way in (True, False))
+        return sampled, mean
 
     def play(
         self,
@@ -248,7 +250,9 @@ class EvalMatches:
             seeds=seeds,
             count=len(seeds),
             prefix=self.plan.replay_prefix,
-            policy=TeamInfo(name=name, checkpoint=str(self.meta.get("id", "")), rating=self.rating),
+            policy=TeamInfo(
+                name=name, checkpoint=str(self.meta.get("id", "")), rating=self.ratings[part.deterministic]
+            ),
             opponent=TeamInfo(
                 name=opponent,
                 level="" if level is None else part.opponent,

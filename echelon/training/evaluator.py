@@ -140,7 +140,7 @@ class Evaluator:
         return Recording(env, plan)
 
     def _rating(self, update: int) -> float | None:
-        return None if self.run_dir is None else evaluated_rating(RunPaths(Path(self.run_dir)), update)
+        return None if self.run_dir is None else evaluated_rating(RunPaths(Path(self.run_dir)), update, sampled=False)
 
     def _build(self, seeds: list[int], skill: str) -> BatchedEnv:
         return make_eval_env(

@@ -31,6 +31,10 @@ def test_rating_by_an_evaluation_is_that_of_the_level_and_its_odds():
     assert rating_by(WON) == pytest.approx(expert + odds(24, 8))
     assert rating_by(replace(WON, win_rate=0.25, draw_rate=0.5)) == pytest.approx(expert)
     assert rating_by(replace(WON, win_rate=0.0)) == pytest.approx(expert + odds(0, 32))
+    both = replace(WON, win_rate=0.0, sampled_win_rate=0.5)
+    assert rating_by(both) == pytest.approx(expert) and rating_by(both, sampled=False) == rating_by(
+        replace(WON, win_rate=0.0)
+    )
     assert rating_by(replace(WON, opponent="champion")) is None
     assert rating_by(replace(WON, weapon_prob=0.5)) is None
 
