@@ -78,6 +78,7 @@ class BranchPlan:
     window: int = 0
     """Environment steps after the moment in which mechs repeat their recorded actions."""
     mean_actions: bool = False
+    """Policies play mean actions, as they also do where one did so in the recording; otherwise they sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +183,10 @@ class Brancher:
         rows = zip(found, numbers, self.seeds(numbers), strict=True)
         return [replace(row, number=number, seed=seed) for row, number, seed in rows]
 
+    @property
+    def mean_actions(self) -> bool:
+        return self.plan.mean_actions or any(team.get("mean") for team in self.recorded.header["teams"])
+
     @contextlib.contextmanager
     def _opened(self, numbers: Sequence[int]) -> Iterator[tuple[Engine, BranchPilots]]:
         """Open continuations at the moment, an environment each."""
@@ -196,7 +201,7 @@ class Brancher:
                 engine.batch.set("seed", np.array(seeds, np.uint32))
                 engine.batch.set("script", np.repeat(self._script[None], len(numbers), axis=0))
                 engine.run("observe")
-                pilots.start(self.start.memories, None if plan.mean_actions else seeds)
+                pilots.start(self.start.memories, None if self.mean_actions else seeds)
                 yield engine, pilots
             finally:
                 engine.close()
@@ -406,7 +411,8 @@ def continue_match(
     plan, still = brancher.plan, sorted(brancher.plan.still)
     total = plan.runs * (2 if still else 1)
     rows = brancher.play(on_step=lambda left: on_progress(plan.runs - left, total, "continuations"))
-    found = {"notes": list(brancher.start.moment.notes), **summarise(rows)}
+    notes = ["policies play mean actions"] if brancher.mean_actions else []
+    found = {"notes": [*brancher.start.moment.notes, *notes], **summarise(rows)}
     if still:
         text = "continuations with the actions"
         again = brancher.play(still=False, on_step=lambda left: on_progress(total - left, total, text))

@@ -151,7 +151,7 @@ def _recorded_team(
         if mech in seats or now.name != before.name or before.checkpoint not in ("", now.checkpoint):
             return None
     texts = {key: str(team.get(key, "")) for key in ("name", "policy", "checkpoint", "level")}
-    return TeamInfo(**texts, rating=team.get("rating"))
+    return TeamInfo(**texts, rating=team.get("rating"), mean=team.get("mean"))
 
 
 class Finder(Protocol):

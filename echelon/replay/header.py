@@ -41,6 +41,8 @@ class TeamInfo:
     level: str = ""
     rating: float | None = None
     """Rating of the pilots on the scale of ``echelon.replay.winprob`` [points]; None unknown."""
+    mean: bool | None = None
+    """True where a policy played its mean actions; None where it sampled them, and for other pilots."""
 
     def to_header(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}

@@ -113,13 +113,16 @@ class TableSpec(Part):
 
 
 class TeamHeader(Part):
-    """Pilot of a team: name, what flew it, and its rating [points] where that was known."""
+    """Pilot of a team: name, what flew it, its rating [points] where that was known, and whether a policy
+    played mean actions.
+    """
 
     name: Text
     policy: Text
     checkpoint: Text
     level: Text
     rating: Real = ABSENT
+    mean: bool = ABSENT
 
 
 class RosterEntry(Part):

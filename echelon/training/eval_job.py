@@ -251,7 +251,10 @@ class EvalMatches:
             count=len(seeds),
             prefix=self.plan.replay_prefix,
             policy=TeamInfo(
-                name=name, checkpoint=str(self.meta.get("id", "")), rating=self.ratings[part.deterministic]
+                name=name,
+                checkpoint=str(self.meta.get("id", "")),
+                rating=self.ratings[part.deterministic],
+                mean=part.deterministic or None,
             ),
             opponent=TeamInfo(
                 name=opponent,

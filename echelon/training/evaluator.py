@@ -130,7 +130,7 @@ class Evaluator:
             seeds=eval_seeds(cfg.eval.seeds, "choice"),
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
-            policy=TeamInfo(name=f"update {update}" if update else "untrained", rating=self._rating(update)),
+            policy=TeamInfo(name=f"update {update}" if update else "untrained", rating=self._rating(update), mean=True),
             opponent=TeamInfo(name=cfg.eval_level, level=f"heuristic:{cfg.eval_level}"),
             run=paths.id,
             update=update,

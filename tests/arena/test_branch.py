@@ -163,7 +163,7 @@ def last_hashes(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def test_continuations_of_policies_do_not_depend_on_the_batch(flown, tmp_path):
+def test_continuations_of_policies_do_not_depend_on_the_batch(flown, tmp_path, monkeypatch):
     replay, pilots, load, _ = flown
     brancher = Brancher(replay, BranchPlan(tick=100, runs=3, pilots=pilots), load)
     brancher.play(folder=tmp_path / "batch")
@@ -173,6 +173,10 @@ def test_continuations_of_policies_do_not_depend_on_the_batch(flown, tmp_path):
     batch, alone, other = (last_hashes(tmp_path / name) for name in ("batch", "alone", "mean"))
     assert batch.items() >= alone.items() and len(set(batch.values()) | set(other.values())) == 4
     assert verify(next((tmp_path / "alone").glob("*.ecr"))).ok
+    monkeypatch.setitem(replay.header["teams"][1], "mean", True)
+    recorded = Brancher(replay, BranchPlan(tick=100, runs=1, pilots=pilots), load)
+    recorded.play(folder=tmp_path / "recorded")
+    assert last_hashes(tmp_path / "recorded") == other, "a recording of mean actions is continued with mean actions"
 
 
 def rolled(winners: list[int]) -> list[Continuation]:
