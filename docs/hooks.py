@@ -15,7 +15,7 @@ from echelon_cli.reference import reference
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 PYTHON = {
-    "Train and evaluate": ("echelon.training.api", "echelon.training.evaluation.evaluate_ladder"),
+    "Train and evaluate": ("echelon.jobs.api", "echelon.training.api", "echelon.training.evaluation.evaluate_ladder"),
     "Environments": (
         "echelon.training.task_env",
         "echelon.training.task_parallel.parallel_env",

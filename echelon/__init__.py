@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from echelon.config.presets import PRESETS, get_preset
     from echelon.env.env import EchelonEnv
     from echelon.env.gym_vector import EchelonVectorEnv
+    from echelon.jobs.api import train
     from echelon.replay.reader import Replay
     from echelon.server.page import show
     from echelon.tasks import TASKS
-    from echelon.training.api import evaluate, load_policy, train
+    from echelon.training.api import evaluate, load_policy
     from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
     from echelon.training.task_env import make_vec
     from echelon.training.task_parallel import parallel_env
@@ -71,7 +72,7 @@ _MODULE_OF = {
     "make_vec": "echelon.training.task_env",
     "parallel_env": "echelon.training.task_parallel",
     "show": "echelon.server.page",
-    "train": "echelon.training.api",
+    "train": "echelon.jobs.api",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -45,9 +44,9 @@ class Command(NamedTuple):
 
 
 def help_of(function: Any) -> str | None:
-    """Return the docstring of a command's function, which ``python -OO`` removes, from its source."""
+    """Return the docstring of a function, which ``python -OO`` removes, then from its source."""
     text = getattr(function, "__doc__", None)
-    if text or sys.flags.optimize < 2 or not inspect.isfunction(function):
+    if text or not inspect.isfunction(function):
         return text
     return ast.get_docstring(ast.parse(inspect.getsource(function)).body[0])  # pyright: ignore[reportArgumentType]
 

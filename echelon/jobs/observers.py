@@ -51,6 +51,8 @@ POLL_S, SAVE_S = 1.0, 10.0
 """Time between two looks at the records, and between two notes of the position in them [s]."""
 LINGER_S = 120.0
 """Longest time for the last messages after the run has ended [s]."""
+REQUEST_S = 60.0
+"""Longest time between the observers of a new run and its request [s]."""
 MAX_QUEUED = 10_000
 """Records that wait for an observer; further ones are dropped."""
 READ_BYTES = 4 << 20
@@ -70,7 +72,19 @@ class Observers:
 
 
 def observers_path(paths: RunPaths) -> Path:
-    return paths.root.parent / FOLDER / f"{paths.id}.json"
+    """Return the file of a run's observers, which keeps its name where the run's folder is renamed.
+
+    The number of a deleted folder may be that of a later one, which is of a run that was requested later.
+    """
+    own, created = paths.root.parent / FOLDER / f"{paths.id}.json", (read_json(paths.spec) or {}).get("created")
+    if own.exists() or not isinstance(created, float):
+        return own
+    inode = os.stat(paths.root).st_ino
+    for file in own.parent.glob("*.json"):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime + REQUEST_S > created and (read_json(file) or {}).get("inode") == inode:
+                return file
+    return own
 
 
 def requested(notify: Sequence[str] = (), mirrors: Sequence[str] = ()) -> Observers:
@@ -138,7 +152,8 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def remove_observers(paths: RunPaths) -> None:
     """Delete what is stored about the observers of a run."""
-    for file in observers_path(paths).parent.glob(f"{glob.escape(paths.id)}.*"):
+    path = observers_path(paths)
+    for file in path.parent.glob(f"{glob.escape(path.stem)}.*"):
         with contextlib.suppress(OSError):
             file.unlink()
 

@@ -207,6 +207,9 @@ def supervise_next_session(
         time.sleep(FOLLOW_S)
     if found == ENDED:
         queue.remove(ticket.run)
+        with contextlib.suppress(FileNotFoundError):  # the run was deleted
+            if paths.id != ticket.run:
+                queue.remove(paths.id)
         queue.revive()
         return None
     if isinstance(found, Interrupted):

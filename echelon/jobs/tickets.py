@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -241,8 +242,32 @@ class Queue:
     def has_supervisor(self, run: str) -> bool:
         return lock.is_held(self._tickets / run)
 
+    def name_of(self, handle: int) -> str:
+        """Return the run of a locked ticket, which may have been renamed; empty where the ticket was removed."""
+        return next((name for name in self.runs() if self.is_claimed(name, handle)), "")
+
+    def follow_renamed(self) -> None:
+        """Give tickets and slots the new names of runs whose folders were renamed."""
+        if not (lost := [name for name in self.runs() if not os.path.lexists(self.home / name)]):
+            return
+        with self.editing(), os.scandir(self.home) as entries:
+            folders = {entry.inode(): entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+            for old in lost:
+                ticket = self.ticket(old)
+                new = folders.get(ticket.inode, "") if ticket else ""
+                if ticket is None or not new or requested_at(self.home / new) > ticket.queued_at:
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    (self._tickets / old).rename(self._tickets / new)
+                    words = [new if name == old else name for name in read_text(self._order).splitlines()]
+                    atomic_write(self._order, "".join(f"{name}\n" for name in words))
+                    for slot in self._slots.iterdir():
+                        if read_text(slot) == old:
+                            slot.write_text(new)
+
     def revive(self, runs: Sequence[str] | None = None) -> list[str]:
         """Start a supervisor for each ticket, or those of ``runs``, that has none; return their runs."""
+        self.follow_renamed()
         names = self.runs()[:MAX_WAITERS] if runs is None else runs
         dead = [name for name in names if self.ticket(name) is not None and not self.has_supervisor(name)]
         if dead:
@@ -259,20 +284,34 @@ class Queue:
                 ).returncode = 0
         return dead
 
-    def wait(self, ticket: Ticket, handle: int, poll_s: float) -> tuple[tuple[str, ...], list[int]] | None:
-        """Wait until a run starts; None where its ticket was removed. Revive the supervisor before this one."""
+    def wait(self, ticket: Ticket, handle: int, poll_s: float) -> tuple[Ticket, tuple[str, ...], list[int]] | None:
+        """Wait until a run starts; None where its ticket was removed. Revive the supervisor before this one.
+
+        The run of the returned ticket is named as its folder is now.
+        """
         for look in count(1):
-            if not self.is_claimed(ticket.run, handle):
-                return None
             names: list[str] = []
             with contextlib.suppress(ValueError, OSError):
+                if not os.path.lexists(self.home / ticket.run):
+                    self.follow_renamed()
+                if not self.is_claimed(ticket.run, handle):
+                    if not (run := self.name_of(handle)):
+                        return None
+                    ticket = replace(ticket, run=run)
                 if found := self.try_start(ticket):
-                    return found
+                    return ticket, *found
                 names = self.runs()[:MAX_WAITERS]
                 if look % LOOKS_PER_CHECK == 0:
                     self.revive([names[names.index(ticket.run) - 1]])
             time.sleep(poll_s * min(5.0, 1.0 + len(names) / 50))
         raise AssertionError("unreachable")
+
+
+def requested_at(folder: Path) -> float:
+    """Return when the run of a folder was requested [s since the epoch]; infinity where that is unknown."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        return float(json.loads(read_text(folder / "spec.json"))["created"])
+    return math.inf
 
 
 Row = TypeVar("Row")

@@ -28,6 +28,7 @@ from echelon.replay.schema import (
     MAX_CHUNKS,
     MAX_RAW_BYTES,
     MAX_STATES,
+    SUFFIX,
     UNDECIDED,
     WORLD_HEAD,
     WORLD_SUFFIX,
@@ -79,11 +80,12 @@ class Chunk:
 class Replay:
     """A replay file open for reading; a context manager. Invalid files raise ``ReplayError``.
 
-    ``open_file`` opens the file and its world.
+    A text that is no path of a file is a match id or a run (its newest match). ``open_file`` opens the file and its
+    world.
     """
 
     def __init__(self, path: Path | str, open_file: Opener = open_regular) -> None:
-        self.path = Path(path)
+        self.path = _found(path) if isinstance(path, str) else path
         self._open_file = open_file
         try:
             self._file = open_file(self.path)
@@ -371,3 +373,10 @@ def require_actions(recorded: Replay) -> list[str]:
     raise ReplayError(
         f"replay {recorded.path.name!r} has no actions, expected a column of them, as arena, eval and sim record them"
     )
+
+
+def _found(name: str) -> Path:
+    """Return the file that a path, match id or run names; a name of a file that is missing stays as it is."""
+    from echelon.replay.find import find_replay
+
+    return Path(name) if name.endswith(SUFFIX) or os.path.lexists(name) else find_replay(name)

@@ -93,13 +93,12 @@ HEIGHT = 520
 class ReplayView:
     """A replay that notebooks display: Jupyter and others call ``_repr_html_``. ``save`` writes it as a page."""
 
-    def __init__(self, path: Path, *, height: int = HEIGHT, at: float | None = None) -> None:
+    def __init__(self, path: Path | str, *, height: int = HEIGHT, at: float | None = None) -> None:
         self._height = height
         self._start = "" if at is None else f"t={at:.1f}"
         with Replay(path) as replay:
             self._data = embed_world(replay)
-            self.title = match_title(replay.header)
-        self._name = path.name
+            self.title, self._name = match_title(replay.header), replay.path.name
 
     def __repr__(self) -> str:
         return f"<ReplayView {self._name!r}: {self.title}>"
@@ -120,8 +119,7 @@ class ReplayView:
 def show(replay: Replay | Path | str, *, height: int = HEIGHT, at: float | None = None) -> ReplayView:
     """Return a replay for display in a notebook: as the last value of a cell it is shown in the viewer.
 
-    ``replay`` is a file or an open ``Replay``, ``height`` that of the viewer [px], and ``at`` the second at which it
-    opens, paused; without it the match plays from its start. No server and no IPython are needed.
+    ``replay`` is what ``Replay`` takes, or an open one, ``height`` that of the viewer [px], and ``at`` the second at
+    which it opens, paused; without it the match plays from its start. No server and no IPython are needed.
     """
-    path = replay.path if isinstance(replay, Replay) else Path(replay)
-    return ReplayView(path, height=height, at=at)
+    return ReplayView(replay.path if isinstance(replay, Replay) else replay, height=height, at=at)

@@ -1,12 +1,8 @@
-"""``echelon.train`` and ``echelon.evaluate``: a training run and an evaluation as one call each, in this process."""
+"""``echelon.evaluate``: an evaluation as one call in this process."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import fields as fields_of
-from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,16 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from echelon.arena.standings import policy_path
-from echelon.config import EnvConfig, EvalConfig, Fairness, RunConfig, require, with_fairness
-from echelon.config.presets import get_preset
+from echelon.config import EnvConfig, EvalConfig, Fairness, require, with_fairness
 from echelon.config.seeds import eval_seeds
 from echelon.rl import weights
 from echelon.rl.build import FlatPolicy
-from echelon.rl.checkpoint import Checkpoint, latest_valid
 from echelon.rl.weights import LoadedPolicy
-from echelon.runs import RunNotFoundError, find_run
 from echelon.tasks import find_task
-from echelon.telemetry.events import Event
 from echelon.training.evaluation import (
     FULL_WEAPON_PROB,
     OPPONENT,
@@ -34,47 +26,11 @@ from echelon.training.evaluation import (
     make_eval_env,
     play_and_summarize,
 )
-from echelon.training.loop import RunResult, run
 from echelon.training.opponents.fixed import Opponent, find_opponents, play_against, plays_mean, scripted_level
 from echelon.training.policy_agent import env_config_of
 
 Act = Callable[[NDArray[np.float32], NDArray[np.bool_]], Any]
 """Observations ``[N, D]`` and ``first [N]``, set in the first step of an episode, to actions ``[N, A]``."""
-
-
-def train(
-    config: RunConfig | str = "quickstart",
-    *,
-    run_dir: Path | str | None = None,
-    resume: Path | str | None = None,
-    emit: Callable[[Event], None] = lambda event: None,
-    should_stop: Callable[[], int] = lambda: 0,
-    **fields: Any,
-) -> RunResult:
-    """Train until the plan of ``config`` ends and return how it ended.
-
-    ``config`` is a configuration or the name of a preset; ``fields`` replace top-level fields of it (``num_envs=16``).
-    ``emit`` receives each event of the run (``echelon.telemetry.events``). ``should_stop`` is called every environment
-    step: 0 continues, 1 saves and ends after this update, 2 ends at once. Checkpoints are written below ``run_dir``,
-    nowhere without it; ``resume`` is a checkpoint folder, a run by name (its newest checkpoint), or ``"latest"``, the
-    newest checkpoint of ``run_dir``.
-
-    Raises ``ValueError`` naming the field for an impossible configuration.
-    """
-    plan = get_preset(config) if isinstance(config, str) else config
-    known = [field.name for field in fields_of(plan)]
-    for name in fields:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"try {near[0]!r}" if near else f"expected one of {', '.join(known)}"
-            raise ValueError(f"field {name!r} is no field of RunConfig; {hint}")
-    if resume is not None and resume != "latest":
-        with contextlib.suppress(RunNotFoundError):
-            found = latest_valid(find_run(str(resume)).checkpoints).checkpoint
-            require(found is not None, "resume", str(resume), "a run with a checkpoint")
-            resume = cast(Checkpoint, found).path
-    folder = None if run_dir is None else Path(run_dir)
-    return run(replace(plan, **fields), emit, should_stop, run_dir=folder, resume=resume)
 
 
 def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon_cli import output
+from echelon_cli.help import help_of
 from echelon_cli.options import CHOICES, JsonFlag, argument, complete_devices, one_of, option
 
 REPEATS = 3
@@ -36,7 +37,7 @@ def bench(
     from echelon.bench.scenes import SCENES, run_scenes, scenes_on
 
     if list_scenes:
-        rows = {name: (scene.__doc__ or "").strip().partition("\n")[0] for name, scene in SCENES.items()}
+        rows = {name: (help_of(scene) or "").strip().partition("\n")[0] for name, scene in SCENES.items()}
         if as_json:
             output.show_json(rows)
         else:

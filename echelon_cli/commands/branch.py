@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from echelon.replay.find import find_replay
 from echelon.replay.match_text import ending_text, shown_pilots
 from echelon_cli import output
 from echelon_cli.devices import require_device
-from echelon_cli.matches import MatchArgument, find_replay
+from echelon_cli.matches import MatchArgument
 from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from echelon.jobs.config_layers import ResolvedConfig, default_values, field_des
 from echelon.jobs.spec import read_spec
 from echelon.runs import find_run
 from echelon_cli import output
+from echelon_cli.help import help_of
 from echelon_cli.options import (
     ConfigOption,
     JsonFlag,
@@ -72,7 +73,7 @@ def _of_run(run: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _show_presets(as_json: bool) -> None:
-    rows = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in PRESETS.items()}
+    rows = {name: (help_of(function) or "").strip().splitlines()[0] for name, function in PRESETS.items()}
     output.show_json(rows) if as_json else output.show_table(("preset", "description"), rows.items())
 
 

@@ -176,10 +176,10 @@ def _rows(run: Any, identity: str) -> list[Any]:
 def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:
     """Return a match with its world, and as a page; None for ``none`` and where the run has no match."""
     from echelon.replay.embed import embed_world
+    from echelon.replay.find import find_replay
     from echelon.replay.match_text import match_title
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
-    from echelon_cli.matches import find_replay
 
     if replay == "none" or (replay is None and (run is None or not any(run.replays.glob("*.ecr")))):
         return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon.files import write_output
+from echelon.replay.find import find_replay, home_of
 from echelon.replay.match_text import ending_text, match_title, shown_pilots
 from echelon.replay.schema import WINNERS, EventKind
 from echelon.runs import find_run, require_home, runs_home
@@ -19,7 +20,7 @@ from echelon_cli.commands.branch import branch, pilot_finder
 from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
 from echelon_cli.listing import shown_id
-from echelon_cli.matches import MatchArgument, find_replay, home_of
+from echelon_cli.matches import MatchArgument
 from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, ThreadsOption, argument, complete_runs, option
 from echelon_cli.output import Column
 

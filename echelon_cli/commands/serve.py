@@ -21,10 +21,11 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from echelon import champion
+from echelon.replay.find import find_replay, home_of
 from echelon.replay.schema import SUFFIX
-from echelon.runs import find_run
+from echelon.runs import find_run, match_id
 from echelon_cli import output
-from echelon_cli.matches import complete_matches, find_match, home_of
+from echelon_cli.matches import complete_matches
 from echelon_cli.options import JsonFlag, argument, option
 
 if TYPE_CHECKING:
@@ -144,7 +145,6 @@ def temporary_home(file: Path) -> Iterator[tuple[Path, str]]:
     """Copy a replay with its world into a temporary runs folder; yield the folder and the URL fragment."""
     from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
-    from echelon.server.catalogue import match_id
 
     with Replay(file) as replay:
         data = embed_world(replay)
@@ -169,15 +169,10 @@ def find_league(given: Path | None) -> Path | None:
 
 def fragment_of(what: str, follow: bool) -> str:
     """Return the URL fragment that opens ``what``; ``follow`` selects the newest match of a run continuously."""
-    from echelon.server.catalogue import ReplayCatalogue
-
     if follow:
         return f"#newest={quote(find_run(what).id)}"
-    catalogue = ReplayCatalogue(home_of(what))
-    try:
-        return f"#match={find_match(catalogue, what).id}"
-    finally:
-        catalogue.close()
+    file = find_replay(what)
+    return f"#match={match_id(file.parent.parent.name, file.name)}"
 
 
 def browser_here() -> bool:

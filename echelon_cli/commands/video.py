@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from echelon.files import output_file
+from echelon.replay.find import find_replay
 from echelon_cli import output
-from echelon_cli.matches import MatchArgument, find_replay
+from echelon_cli.matches import MatchArgument
 from echelon_cli.options import ForceFlag, JsonFlag, option
 
 if TYPE_CHECKING:

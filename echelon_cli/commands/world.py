@@ -13,8 +13,9 @@ import typer
 from echelon.config import EnvConfig, Fairness
 from echelon.files import write_output
 from echelon.jobs.config_layers import ConfigError, did_you_mean
+from echelon.replay.find import find_replay
 from echelon_cli import output
-from echelon_cli.matches import complete_matches, find_replay
+from echelon_cli.matches import complete_matches
 from echelon_cli.options import (
     CHOICES,
     HeightOption,

@@ -11,6 +11,7 @@ from echelon.bench.phases import rows, sums_by_prefix
 from echelon.config import WorldConfig
 from echelon.config.presets import gpu
 from echelon.training.batch_options import Maps
+from echelon_cli.help import help_of
 from tests.bench import dashboard
 from tests.bench.__main__ import SCENES
 
@@ -26,9 +27,11 @@ def test_rows_nest_children_and_drop_small_shares():
     assert shown[0][1:] == (80.0, pytest.approx(0.8))
 
 
-def test_every_scene_has_a_docstring():
+def test_every_scene_is_described_also_without_docstrings(monkeypatch):
     for name, scene in scenes.SCENES.items():
-        assert (scene.__doc__ or "").strip(), name
+        shown = (help_of(scene) or "").strip().partition("\n")[0]
+        monkeypatch.setattr(scene, "__doc__", None)  # as `python -OO` does
+        assert shown and (help_of(scene) or "").partition("\n")[0] == shown, name
 
 
 MEASURED = ("sim-blind", "observation", "reset", "maps")

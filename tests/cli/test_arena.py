@@ -13,11 +13,11 @@ from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.store import DEFAULT_LEVELS, Store, league_path
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.tickets import Queue
-from echelon.runs import create_run, find_run
+from echelon.replay.find import find_replay
+from echelon.runs import create_run, find_run, match_id
 from echelon.server.catalogue import ReplayCatalogue
 from echelon_cli.arena_job import open_league
 from echelon_cli.main import run
-from echelon_cli.matches import find_match
 from tests.arena.policy_files import save
 
 SHORT = ("--seeds", "1", "--set", "env.world.size_x=40", "--set", "env.world.size_y=40", "--set", "env.world.size_z=12",
@@ -43,7 +43,8 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     remaining = reported(capsys, "matches", "--recorded")
     assert len(remaining) == 2 and (find_run(remaining[0]["job"]).root / remaining[0]["replay"]).is_file()
     for row in remaining:
-        match = find_match(ReplayCatalogue(), row["replay"].rpartition("/")[2])
+        file = find_replay(row["replay"].rpartition("/")[2])
+        match = ReplayCatalogue().find(match_id(row["job"], file.name))
         shown = match.run, match.summary["blue"], match.summary["red"]
         assert shown == (row["job"], row["blue_name"], row["red_name"])
         assert ("blue", "red", "draw")[match.summary["winner"]] == row["winner"]

@@ -55,8 +55,14 @@ def test_python_takes_the_names_of_the_command_line():
         echelon.evaluate("easy", "champion", env=env)
 
 
-def test_train_reports_unknown_presets_and_fields():
+def test_train_reports_unknown_presets_files_and_fields(tmp_path):
     with pytest.raises(ValueError, match="nosuch"):
         echelon.train("nosuch")
+    with pytest.raises(ValueError, match=r"config file 'nosuch\.toml' does not exist"):
+        echelon.train("nosuch.toml")
+    (tmp_path / "mine.toml").write_text("num_envs = -1\n")
+    for file in (tmp_path / "mine.toml", str(tmp_path / "mine.toml")):
+        with pytest.raises(ValueError, match="num_envs is -1"):
+            echelon.train(file)
     with pytest.raises(ValueError, match="field 'num_env' is no field of RunConfig; try 'num_envs'"):
         echelon.train("quickstart", num_env=1)

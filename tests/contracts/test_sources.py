@@ -51,3 +51,11 @@ def test_viewer_lines_have_at_most_120_columns():
 def test_files_contain_no_machine_specific_paths():
     found = [name_of(p) for p in TEXTS if FOREIGN.search(p.read_text(encoding="utf-8", errors="replace"))]
     assert found == []
+
+
+def test_docstrings_are_no_data():
+    """``python -OO`` removes them: ``help_of`` reads those that a command prints from their source."""
+    keepers = {"echelon/sim/structs.py", "echelon_cli/help.py"}
+    product = [p for p in TEXTS if name_of(p).startswith(PACKAGES[:2]) and p.suffix == ".py"]
+    found = {name_of(p) for p in product if re.search(r"__doc__|getdoc", p.read_text(encoding="utf-8"))}
+    assert found == keepers

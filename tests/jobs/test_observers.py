@@ -81,7 +81,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def run() -> RunPaths:
     paths = create_run("fake")
-    paths.spec.write_text(json.dumps({"kind": "train", "config": {"seed": 7}}))
+    paths.spec.write_text(json.dumps({"kind": "train", "created": time.time(), "config": {"seed": 7}}))
     return paths
 
 
@@ -132,6 +132,17 @@ def test_observers_of_another_folder_of_that_name_are_ignored(run):
     run.root.rename(run.root.with_name("moved"))
     run.root.mkdir()
     assert read_observers(run) == Observers()
+
+
+def test_observers_follow_a_renamed_run_and_no_later_one_with_its_number(run):
+    write_observers(run, Observers(notify=(SECRET,)))
+    file, renamed = observers_path(run), RunPaths(run.root.rename(run.root.with_name("paper-baseline")))
+    assert read_observers(renamed).notify == (SECRET,)
+    os.utime(file, (0, 0))
+    assert read_observers(renamed) == Observers()
+    os.utime(file)
+    remove_observers(renamed)
+    assert not file.exists()
 
 
 def test_specification_contains_no_url(monkeypatch):

@@ -13,10 +13,11 @@ import urllib.request
 
 import pytest
 
+import echelon
+from echelon.replay.match_text import match_title
 from echelon.runs import RunNotFoundError
 from echelon.server import app
 from echelon.server.app import SERVER_FILE
-from echelon.server.catalogue import ReplayCatalogue
 from echelon.server.security import Access
 from echelon_cli.commands import serve
 from echelon_cli.main import run
@@ -95,14 +96,19 @@ def test_watch_opens_replay_file_at_any_path(home, tmp_path):
         assert interrupt(process) == 0
 
 
-def test_find_match_resolves_runs_and_ids(home, monkeypatch):
-    catalogue = ReplayCatalogue(home)
+def test_match_is_found_by_id_and_run_in_commands_and_python(home, monkeypatch):
     monkeypatch.setenv("ECHELON_HOME", str(home))
-    for what in (MATCH, RUN, "otter"):
-        assert serve.find_match(catalogue, what).id == MATCH
+    for what in (MATCH, RUN, "otter", "latest"):
+        assert serve.fragment_of(what, follow=False) == f"#match={MATCH}"
+        with echelon.Replay(what) as replay:
+            assert echelon.show(what).title == match_title(replay.header) and replay.path.parent.parent.name == RUN
     (home / RUN / "replays").rename(home / RUN / "elsewhere")
     with pytest.raises(RunNotFoundError, match="has no recorded match yet"):
-        serve.find_match(ReplayCatalogue(home), RUN)
+        serve.fragment_of(RUN, follow=False)
+    with pytest.raises(RunNotFoundError, match="'nowhere' does not exist"):
+        echelon.show("nowhere")
+    with pytest.raises(FileNotFoundError):
+        echelon.Replay("missing.ecr")
 
 
 def test_show_address_prints_ssh_tunnel(monkeypatch, capsys):
