@@ -26,6 +26,8 @@ MAX_PACKET = 64 << 20
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 """Permissions of socket and token, and of their folder."""
 MAX_TOKEN = 256
+MAX_SESSIONS = 4
+"""Sessions of a runs folder at the same time."""
 
 
 class ChannelError(ValueError):

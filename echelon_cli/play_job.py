@@ -10,7 +10,8 @@ from typing import Any
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.spec import new_spec
 from echelon.jobs.status import job_status
-from echelon.runs import RunPaths, create_run
+from echelon.play_channel import MAX_SESSIONS
+from echelon.runs import RunPaths, create_run, list_runs
 from echelon_cli import output
 from echelon_cli.job import kept_if_started
 
@@ -26,6 +27,7 @@ class PlayJob:
         self._options = dict(options)
         self._is_stopped = False
         self.paths = self._launch()
+        self._further: list[RunPaths] = []
         self.announce: Callable[[str], object] = lambda fragment: None
         """Called with the fragment of the address of a session that takes the place of a crashed one."""
 
@@ -37,14 +39,23 @@ class PlayJob:
             launch(paths, new_spec("play", {"preset": "play", "play": self._options}, {}), KINDS["play"])
         return paths
 
-    def wait(self) -> None:
-        """Wait until the session listens; ``ValueError`` in one line where it does not start."""
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while not self.paths.play_socket.exists():
-            status = job_status(self.paths)
+    def wait(self, further: RunPaths | None = None) -> None:
+        """Wait until the session, or a further one, listens; ``ValueError`` in one line where it does not start."""
+        paths, deadline = further or self.paths, time.monotonic() + READY_TIMEOUT_S
+        while not paths.play_socket.exists():
+            status = job_status(paths)
             if not status.is_alive or time.monotonic() > deadline:
-                raise ValueError(f"session {self.paths.id!r} did not start: {status.reason or 'it does not answer'}")
+                raise ValueError(f"session {paths.id!r} did not start: {status.reason or 'it does not answer'}")
             time.sleep(POLL_S)
+
+    def another(self) -> RunPaths:
+        """Start a further session, which ends after its pilot, and return it once it listens."""
+        if sum(job_status(run).is_alive for run in list_runs(kind="play")) >= MAX_SESSIONS:
+            raise ValueError(f"{MAX_SESSIONS} people fly here, as many as can; try again when one has left")
+        paths = self._launch()
+        self._further.append(paths)
+        self.wait(paths)
+        return paths
 
     def revive(self, paths: RunPaths) -> RunPaths | None:
         """Start another session in place of a crashed one and return its run, None where it did not crash."""
@@ -61,9 +72,10 @@ class PlayJob:
         from echelon.jobs import control
 
         self._is_stopped = True
-        with contextlib.suppress(OSError, ValueError):
-            if job_status(self.paths).is_alive:
-                control.request_stop(self.paths)
+        for paths in (self.paths, *self._further):
+            with contextlib.suppress(OSError, ValueError):
+                if job_status(paths).is_alive:
+                    control.request_stop(paths)
 
 
 @contextlib.contextmanager

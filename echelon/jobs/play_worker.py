@@ -17,11 +17,10 @@ from echelon.jobs.leave import leave
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.worker import RunLink
-from echelon.play_channel import write_token
+from echelon.play_channel import MAX_SESSIONS, write_token
 from echelon.runs import RunPaths, list_runs, require_plain_folder, runs_home
 from echelon.telemetry.events import EventEnd, EventMatch, EventStart
 
-MAX_SESSIONS = 2
 SLOT_NAME = ".play-{n}.lock"
 
 

@@ -35,7 +35,7 @@ from echelon.server.connections import (
 )
 from echelon.server.listing import LISTING, Listing, add_pools
 from echelon.server.live import NoticeHub
-from echelon.server.play import PlayGate, Revive
+from echelon.server.play import Another, PlayGate, Revive
 from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE, ResponseCache
 from echelon.server.security import ACCESS, WILDCARDS, Access, access_middleware
 from echelon.state_files import parse_json
@@ -68,11 +68,12 @@ def make_app(
     *,
     play: RunPaths | None = None,
     revive: Revive = lambda paths: None,
+    another: Another | None = None,
 ) -> web.Application:
     """Return the application over the runs of ``home`` and their league, or over the league at ``league``.
 
     With ``play``, a session that it keeps company, browsers may join the play sessions of ``home``; ``revive`` may
-    start another one in its place.
+    start another one in its place, and ``another`` a further one for each browser.
     """
     app = web.Application(middlewares=[paced, access_middleware(access)], client_max_size=1)
     app[ACCESS] = access
@@ -83,7 +84,7 @@ def make_app(
     app[routes.HUB] = NoticeHub(app[LISTING])
     add_pools(app)
     if play is not None:
-        app[routes.PLAY] = PlayGate(runs_home(home))
+        app[routes.PLAY] = PlayGate(runs_home(home), another)
         app.on_startup.append(lambda app: _keep_session(app, play, revive))
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
@@ -177,17 +178,19 @@ def serve(
     league: Path | None = None,
     play: RunPaths | None = None,
     revive: Revive = lambda paths: None,
+    another: Another | None = None,
     ready: Callable[[Access], None] = lambda access: None,
 ) -> None:
     """Serve until interrupted; ``ready`` is called with the access rules once the port is open.
 
     ``allowed_hosts`` are further names of this server in Host and Origin headers, such as that of a proxy. With
-    ``play``, a session, browsers may join play sessions, and ``revive`` may start another one in its place; without,
-    the server only reads.
+    ``play``, a session, browsers may join play sessions; ``revive`` and ``another`` as of ``make_app``. Without, the
+    server only reads.
     """
     bound = open_socket(host, port)
     access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin, extra_hosts=allowed_hosts)
-    asyncio.run(_serve(make_app(home, access, league, play=play, revive=revive), bound, access, runs_home(home), ready))
+    app = make_app(home, access, league, play=play, revive=revive, another=another)
+    asyncio.run(_serve(app, bound, access, runs_home(home), ready))
 
 
 async def _serve(

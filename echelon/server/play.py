@@ -1,8 +1,9 @@
 """The WebSocket of play sessions: passes messages between a browser and the session's local socket.
 
 The server reads the first message alone, for its version and token; it never reads another and loads nothing of the
-simulator. Limits of a client's messages are kept here, so that a flood does not reach the session. A frame is fetched
-from the session when the browser has taken the one before it.
+simulator. A server with sessions of its own gives each browser another one, by a cookie. Limits of a client's messages
+are kept here, so that a flood does not reach the session. A frame is fetched from the session when the browser has
+taken the one before it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import re
+import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -25,6 +29,8 @@ from echelon.server.live import KEY, PING_INTERVAL_S
 
 COOKIE = "echelon_play_{port}"
 """Cookie with the token; cookies are sent to every port of a host."""
+PILOT_COOKIE, PILOT = "echelon_pilot_{port}", re.compile(r"[\w-]{16,64}", re.ASCII)
+"""Cookie that tells browsers apart where each one has its own session."""
 HELLO_TIMEOUT_S = 5.0
 """Time within which a client sends its first message [s]."""
 MAX_CLIENTS = 16
@@ -43,7 +49,9 @@ STEADY_S = 300.0
 LOG = logging.getLogger(__name__)
 Revive = Callable[[RunPaths], RunPaths | None]
 """Starts another session in place of one that has crashed; returns None for one that lives or was stopped."""
-CLOSE_TOKEN, CLOSE_SESSION, CLOSE_FLOOD = 4401, 4404, 4429
+Another = Callable[[], RunPaths]
+"""Starts a further session; ``ValueError`` in words where as many run as may."""
+CLOSE_TOKEN, CLOSE_SESSION, CLOSE_BUSY, CLOSE_FLOOD = 4401, 4404, 4409, 4429
 
 
 class TooFast(Exception):
@@ -77,11 +85,26 @@ class Rate:
         return self._refused == 1
 
 
-class PlayGate:
-    """Admits browsers to the play sessions of a runs folder."""
+@dataclass
+class Pilot:
+    """A browser's session, open channels, and when the last one was closed [s]."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
+    session: RunPaths
+    channels: int = 0
+    left: float = 0.0
+
+
+class PlayGate:
+    """Admits browsers to the play sessions of a runs folder.
+
+    With ``another``, the token of the session that is kept admits each browser to a session of its own.
+    """
+
+    def __init__(self, home: Path, another: Another | None = None) -> None:
+        self._home, self._another = home, another
+        self._kept: RunPaths | None = None
+        self._pilots: dict[str, Pilot] = {}
+        self._starting = asyncio.Lock()
         self._clients: set[web.WebSocketResponse] = set()
         self._waiting: dict[web.WebSocketResponse, web.Request] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -91,7 +114,32 @@ class PlayGate:
 
         Where it cannot be reached, ``revive`` may start another one; it returns None to let it be.
         """
-        self._keeper = asyncio.get_running_loop().create_task(_keep(paths, revive))
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(paths, revive))
+
+    async def _keep(self, paths: RunPaths, revive: Revive) -> None:
+        """Stay connected to a session, without a request, and to the one that takes its place."""
+        clock = asyncio.get_running_loop().time
+        tried, pause = -REVIVE_S, REVIVE_S
+        while True:
+            since, self._kept = clock(), paths
+            with contextlib.suppress(ChannelError, OSError):
+                reader, writer = await connect(paths)
+                try:
+                    await read_packet(reader)
+                finally:
+                    writer.close()
+            await asyncio.sleep(RETRY_S)
+            if clock() - since > STEADY_S:
+                pause = REVIVE_S
+            if clock() - tried < pause:
+                continue
+            try:
+                other = await asyncio.to_thread(revive, paths)
+            except (OSError, ValueError) as error:
+                LOG.warning("no other play session was started: %s", error_text(error))
+                other = paths
+            if other is not None:
+                paths, tried, pause = other, clock(), min(2.0 * pause, MOST_REVIVE_S)
 
     async def stop(self) -> None:
         if self._keeper is not None:
@@ -110,12 +158,17 @@ class PlayGate:
         if len(self._waiting) >= MAX_WAITING:
             self._close_oldest()
         socket = web.WebSocketResponse(max_msg_size=MAX_MESSAGE, compress=False, heartbeat=PING_INTERVAL_S)
+        pilot = request.cookies.get(PILOT_COOKIE.format(port=request.url.port), "")
+        if self._another and not PILOT.fullmatch(pilot):
+            pilot = secrets.token_urlsafe(16)
+            name = PILOT_COOKIE.format(port=request.url.port)
+            socket.set_cookie(name, pilot, httponly=True, samesite="Strict")
         self._waiting[socket] = request  # before anything is awaited, so that clients who arrive together are counted
         try:
             await socket.prepare(request)
             if isinstance(request.protocol, Connection):
                 request.protocol.channel = True
-            await self._serve(request, socket)
+            await self._serve(request, socket, pilot)
         finally:
             self._waiting.pop(socket, None)
             self._clients.discard(socket)
@@ -136,7 +189,7 @@ class PlayGate:
         self._clients.add(socket)
         return True
 
-    async def _serve(self, request: web.Request, socket: web.WebSocketResponse) -> None:
+    async def _serve(self, request: web.Request, socket: web.WebSocketResponse, name: str) -> None:
         first = await self._hello(request, socket)
         if first is None:
             return
@@ -153,9 +206,45 @@ class PlayGate:
             return
         if not self._admit(socket):
             await _refuse(socket, "busy", f"the server has {MAX_CLIENTS} channels, expected fewer; try later", "hello")
+            await socket.close(code=CLOSE_BUSY)
             return
         try:
-            reader, writer = await connect(paths)
+            pilot = await self._pilot(name, paths)
+        except ValueError as error:
+            await _refuse(socket, "busy", error_text(error), "hello")
+            await socket.close(code=CLOSE_BUSY)
+            return
+        pilot.channels += 1
+        try:
+            await self._pass(socket, pilot.session, data)
+        finally:
+            pilot.channels -= 1
+            pilot.left = asyncio.get_running_loop().time()
+
+    async def _pilot(self, name: str, session: RunPaths) -> Pilot:
+        """Return the pilot of a channel to a session.
+
+        Of the kept session each browser that comes is another pilot: the first one has it, others get further ones. It
+        is free again when its pilot has been gone for as long as seats are held.
+        """
+        if self._another is None or self._kept is None or session.root != self._kept.root:
+            return Pilot(session)
+        async with self._starting:
+            now = asyncio.get_running_loop().time()
+            for key, each in list(self._pilots.items()):
+                is_gone = key != name and not each.channels and now - each.left > protocol.SEAT_HOLD_S
+                if is_gone or not each.session.play_socket.exists():
+                    del self._pilots[key]
+            if name not in self._pilots:
+                is_taken = any(each.session.root == session.root for each in self._pilots.values())
+                own = await asyncio.to_thread(self._another) if is_taken else session
+                self._pilots[name] = Pilot(own, left=now)
+            return self._pilots[name]
+
+    async def _pass(self, socket: web.WebSocketResponse, session: RunPaths, data: bytes) -> None:
+        """Pass messages between a browser and its session, the first one first, until either ends."""
+        try:
+            reader, writer = await connect(session)
         except ChannelError:
             await _refuse(socket, "session", "the session has ended; start another one: echelon play", "hello")
             await socket.close(code=CLOSE_SESSION)
@@ -205,32 +294,6 @@ def _session(running: list[RunPaths], token: str) -> RunPaths | None:
     given = token.encode(errors="surrogateescape")
     fits = [run for run in running if hmac.compare_digest(given, (read_token(run) or "\0").encode())]
     return fits[0] if token and fits else None
-
-
-async def _keep(paths: RunPaths, revive: Revive) -> None:
-    """Stay connected to a session, without a request, and to the one that takes its place."""
-    clock = asyncio.get_running_loop().time
-    tried, pause = -REVIVE_S, REVIVE_S
-    while True:
-        since = clock()
-        with contextlib.suppress(ChannelError, OSError):
-            reader, writer = await connect(paths)
-            try:
-                await read_packet(reader)
-            finally:
-                writer.close()
-        await asyncio.sleep(RETRY_S)
-        if clock() - since > STEADY_S:
-            pause = REVIVE_S
-        if clock() - tried < pause:
-            continue
-        try:
-            other = await asyncio.to_thread(revive, paths)
-        except (OSError, ValueError) as error:
-            LOG.warning("no other play session was started: %s", error_text(error))
-            other = paths
-        if other is not None:
-            paths, tried, pause = other, clock(), min(2.0 * pause, MOST_REVIVE_S)
 
 
 async def _pass_in(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:

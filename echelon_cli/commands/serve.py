@@ -89,6 +89,7 @@ def serve(
             league=league_file,
             play=job.paths if job else None,
             revive=job.revive if job else lambda paths: None,
+            another=job.another if job else None,
             ready=ready,
         )
 

@@ -25,8 +25,8 @@ WAIT_S = 20.0
 class EchoSession:
     """A session that answers each message with a pong of its length, and sends a frame when asked for one."""
 
-    def __init__(self, home: Path) -> None:
-        self.home, self.paths = home, RunPaths(home / "20260101-000000-play-test-session")
+    def __init__(self, home: Path, words: str = "test-session") -> None:
+        self.home, self.paths = home, RunPaths(home / f"20260101-000000-play-{words}")
         self.paths.root.mkdir(parents=True)
         self.paths.spec.write_text('{"kind": "play"}')
         self.token, self.received, self.asked = write_token(self.paths), [], 0
@@ -116,6 +116,35 @@ async def test_channels_with_a_token_are_bounded(client, session, monkeypatch):
             answers.append(await receive(socket))
         assert [answer["t"] for answer in answers] == ["pong", "pong", "error"]
         assert answers[2]["code"] == "busy"
+
+
+async def test_each_browser_at_a_server_with_play_has_its_own_session(tmp_path, session, monkeypatch):
+    further = [await EchoSession(tmp_path, "test-other").start()]
+
+    def another() -> RunPaths:
+        if not further:
+            raise ValueError("2 people fly here")
+        return further.pop().paths
+
+    (other,) = further
+    async with serving(session.home, session.paths, another) as client, contextlib.AsyncExitStack() as opened:
+
+        async def fly(name: str) -> Any:
+            cookie = {"Cookie": f"{gate.PILOT_COOKIE.format(port=client.port)}={name}"} if name else {}
+            socket = await opened.enter_async_context(join(client, **cookie))
+            await socket.send_bytes(hello(session.token))
+            return socket, await receive(socket)
+
+        one, two = "o" * 16, "t" * 16
+        assert [(await fly(name))[1]["t"] for name in (one, two, one, two, two)] == ["pong"] * 5
+        assert len(session.received) == 2 and len(other.received) == 3
+        socket, answer = await fly("")
+        assert (answer["code"], answer["text"]) == ("busy", "2 people fly here")
+        assert (await socket.receive()).type is WSMsgType.CLOSE and socket.close_code == gate.CLOSE_BUSY
+        assert [len(cookie.value) for cookie in client.session.cookie_jar] == [22], "a browser gets its cookie"
+        await opened.aclose()
+        monkeypatch.setattr(gate.protocol, "SEAT_HOLD_S", 0.0)
+        assert (await fly("f" * 16))[1]["t"] == "pong"
 
 
 FIRST = {

@@ -22,6 +22,7 @@ import pytest
 
 from echelon import play_protocol as play
 from echelon.arena.verify import verify
+from echelon.jobs import play_worker
 from echelon.jobs.launch import wait_until
 from echelon.jobs.play_worker import session_slot
 from echelon.replay.reader import Replay
@@ -125,8 +126,8 @@ def test_server_replaces_a_killed_session_and_prints_its_address(tmp_path):
     assert ended is not None and ended.state in ("stopped", "completed")
 
 
-@pytest.mark.long
-def test_two_sessions_run_at_a_time(tmp_path):
+def test_sessions_of_a_runs_folder_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(play_worker, "MAX_SESSIONS", 2)
     paths = [RunPaths(tmp_path / f"20260101-00000{n}-play-some-session") for n in range(3)]
     with session_slot(paths[0]):
         with session_slot(paths[1]), pytest.raises(ValueError, match="2 play sessions run already, expected fewer"):

@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from echelon.runs import RunPaths
 from echelon.server.app import make_app
 from echelon.server.catalogue import match_id
+from echelon.server.play import Another
 from echelon.server.security import Access
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
@@ -33,10 +34,12 @@ def home(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def serving(home: Path, play: RunPaths | None = None, **access: Any) -> AsyncIterator[TestClient]:
+async def serving(
+    home: Path, play: RunPaths | None = None, another: Another | None = None, **access: Any
+) -> AsyncIterator[TestClient]:
     """Yield a client of a loopback server, or of one with the given access, to which a session may belong."""
     rules = Access(**{"host": "127.0.0.1", "port": 1, **access})
-    server = TestServer(make_app(home, rules, play=play))
+    server = TestServer(make_app(home, rules, play=play, another=another))
     await server.start_server()
     object.__setattr__(rules, "port", server.port)
     async with TestClient(server) as client:

@@ -11,6 +11,7 @@ const NAME = "human";
 const ENDS: Record<number, string> = {
   1001: "The play session has ended.",
   4401: "The token fits no play session that runs now; open the address that the server printed last.",
+  4409: "As many people as can fly on this server; try again when one has left.",
   4404: "This server has no play session; start it with `echelon play` or `echelon serve --play`.",
 };
 
