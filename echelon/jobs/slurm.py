@@ -81,9 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return worker.FAILED
-    code = worker.start([str(paths.root), "--resume", "latest"])
-    # SLURM kills the other tasks of a step when one fails, and a stop is no failure.
-    return worker.COMPLETED if code == worker.STOPPED else code
+    return worker.start([str(paths.root), "--resume", "latest"])
 
 
 if __name__ == "__main__":

@@ -274,15 +274,21 @@ def main(
 def start(argv: Sequence[str] | None = None) -> int:
     """Train as one process of a run; the first one that torchrun or srun starts gets a supervisor, as others have.
 
-    It holds the run's lock and records processes and end; ``main`` runs below it, with the same environment.
+    It holds the run's lock and records processes and end; ``main`` runs below it, with the same environment. torchrun
+    and srun get 0 for a stopped run, since they take any other code for a failure.
     """
-    from echelon.jobs import supervisor
-
     options = _parser().parse_args(argv)
     root = options.run.absolute()
     words = [str(root), *(("--resume", options.resume) if options.resume else ())]
-    if rank() or _is_supervised(RunPaths(root)):
+    if _is_supervised(RunPaths(root)):
         return main(words)
+    code = main(words) if rank() else _supervise(root, words)
+    return COMPLETED if code == STOPPED else code
+
+
+def _supervise(root: Path, words: list[str]) -> int:
+    from echelon.jobs import supervisor
+
     try:
         paths = OpenRun(root)
         for folder in (paths.log, paths.control, paths.checkpoints):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.jobs import slurm
+from echelon.jobs import slurm, worker
 from echelon.jobs.launch import remove
 from echelon.jobs.retention import require_ended
 from echelon.jobs.status import job_status
@@ -116,3 +116,15 @@ def test_job_script_trains_on_two_nodes_and_is_queued_again_after_a_stop(tmp_pat
     second = [json.loads(line) for line in run.metrics.read_text().splitlines()[len(first) :]]
     assert [row["update"] for row in second if row["kind"] == "update"] == [last + 1]
     assert second[-1]["reason"] == "completed" and requeued.read_text() == "requeue 7\n"
+
+
+@pytest.mark.parametrize(
+    ("rank", "supervised", "code"), [("0", False, 0), ("1", False, 0), ("0", True, 4), ("1", True, 4)]
+)
+def test_stopped_rank_is_no_failure_to_its_launcher(tmp_path, monkeypatch, rank, supervised, code):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(worker, "_is_supervised", lambda paths: supervised)
+    for name in ("main", "_supervise"):
+        monkeypatch.setattr(worker, name, lambda *arguments: worker.STOPPED)
+    assert worker.start([str(tmp_path)]) == code

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
+import time
 from pathlib import Path
 
 import msgpack
@@ -13,6 +15,7 @@ import pytest
 from echelon import play_protocol as play
 from echelon.arena import branch, coach
 from echelon.arena.verify import verify
+from echelon.play import what_if
 from echelon.play_channel import LENGTH, connect, packet
 from echelon.replay.codec import RecordWriter
 from echelon.replay.figures import FIGURES
@@ -281,6 +284,28 @@ async def test_mistakes_of_a_human_are_stored_and_a_cancelled_request_leaves_not
             assert answer["of"] == coached["of"] == "B1" and answer["mistakes"] == len(coached["mistakes"])
         assert verify(path).ok
         assert "X9" in (await client.answer(play.Coach(id=4, source=source, who="X9")))["text"]
+
+
+async def test_coach_at_work_is_cancelled_when_the_session_stops(tmp_path, monkeypatch):
+    began, cancelled = threading.Event(), []
+
+    def mistakes(request, path, catalogue, run, folder, on_progress):
+        began.set()
+        try:
+            for done in range(500):
+                on_progress(done, 500, "continuations")
+                time.sleep(0.01)
+        except what_if.Cancelled:
+            cancelled.append(request.id)
+            raise
+
+    monkeypatch.setattr(what_if, "mistakes", mistakes)
+    async with running_session(tmp_path, {"idle": True}) as session:
+        monkeypatch.setattr(session.catalogue, "recording", lambda source: tmp_path)
+        client = await join(session)
+        client.send(play.Coach(id=1, source=play.Source(run="run", file="match.ecr")))
+        await asyncio.to_thread(began.wait, 20.0)
+    assert cancelled == [1]
 
 
 async def test_session_ends_after_its_last_client(tmp_path):
