@@ -81,7 +81,7 @@ class PlaySession:
         self._asked, self._had_client = 0.0, False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._what_if: int | None = None
-        self._cancelled: set[int] = set()
+        self._cancelled, self._has_ended = set[int](), False
         self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: dict[type[protocol.Message], Callable[[Client, Any], Awaitable[None]]] = {
             protocol.Hello: self._hello,
@@ -121,7 +121,7 @@ class PlaySession:
                     self._start_clock()
         finally:
             server.close()
-            self._cancelled.add(-1 if self._what_if is None else self._what_if)
+            self._has_ended = True
             for task in self._tasks:
                 task.cancel()
             await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
@@ -470,7 +470,7 @@ class PlaySession:
 
         def on_progress(done: int, total: int, text: str) -> None:
             nonlocal last
-            if message.id in self._cancelled:
+            if self._has_ended or message.id in self._cancelled:
                 raise what_if.Cancelled
             if (now := loop.time()) - last >= CHECK_S:
                 last = now
