@@ -183,6 +183,8 @@ def show_pairs(found: dict[str, Any]) -> None:
     counts = {_matches(pair) for pair in found["pairs"]}
     if len(counts) == 1 and "matches" not in form:
         parts.append(f"matches of each pair: {counts.pop()}")
+    if found["left_out"]:
+        parts.append(f"the {len(entries)} best-rated entries; {found['left_out']} are left out")
     if parts:
         output.print_line("; ".join(parts), style="dim")
     _show_metagame(found, dict(zip((entry["id"] for entry in entries), zip(numbers, names, strict=True), strict=True)))

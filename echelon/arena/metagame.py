@@ -14,13 +14,15 @@ from echelon.statistics import POPULATION, alpha_rank, nash_weights, support_fre
 OUTCOMES = ("wins", "draws", "losses")
 RESAMPLES, FEWEST_RESAMPLES = 1000, 100
 """Bootstrap samples of a small league and of a large one."""
+MOST_ENTRIES = 200
+"""Best-rated entries that are compared: the time for an equilibrium grows with the cube of their number."""
 RESAMPLED_SCORES = 2_000_000
 """Scores in all samples of a league that is neither: a second of one core."""
 
 
 def cross_play(store: Store, *, retired: bool = False) -> dict[str, Any]:
     """Return ``head_to_head`` with 95 % intervals of the scores, ``score_low`` to ``score_high``, and ``metagame``."""
-    found = head_to_head(store, retired=retired)
+    found = head_to_head(store, retired=retired, best=MOST_ENTRIES)
     for pair in found["pairs"]:
         points = pair["wins"] + pair["draws"] / 2
         pair["score_low"], pair["score_high"] = wilson_interval(points, pair["wins"] + pair["draws"] + pair["losses"])

@@ -111,14 +111,15 @@ def matches(store: Store, *, entry: str = "", recorded: bool = False, limit: int
     return [{**dict(row), **{f"{side}_name": name_of.get(row[side], row[side]) for side in SIDES}} for row in rows]
 
 
-def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
+def head_to_head(store: Store, *, retired: bool = False, best: int | None = None) -> dict[str, Any]:
     """Return the results of each pair, and the cycles of three entries of which each beats the next significantly.
 
-    At most ``MAX_CYCLES`` cycles are listed.
+    At most ``MAX_CYCLES`` cycles are listed. With ``best`` only that number of best-rated entries is compared.
     ``verdict`` of a pair is ``won`` or ``lost`` where the 95 % confidence interval of one side's win rate is above
     50 %, else empty: a low win rate because of draws is no loss.
     """
-    order = [row["id"] for row in standings(store, retired=retired)]
+    every = [row["id"] for row in standings(store, retired=retired)]
+    order = every[:best]
     rank = {i: n for n, i in enumerate(order)}
     name_of = entry_names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
@@ -138,6 +139,7 @@ def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
         pair["verdict"] = "won" if (one, other) in beats else "lost" if (other, one) in beats else ""
     return {
         "entries": [{"id": i, "name": name_of[i]} for i in order],
+        "left_out": len(every) - len(order),
         "pairs": pairs,
         "cycles": [[name_of[i] for i in cycle] for cycle in islice(_cycles(order, beats), MAX_CYCLES)],
     }

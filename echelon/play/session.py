@@ -239,8 +239,8 @@ class PlaySession:
             free = [seat for seat in self._seats.values() if not seat.key]
             seat = next((seat for seat in free if message.mech in ("", seat.label)), None)
             if seat is None:
-                labels = ", ".join(s.label for s in free) or "none"
-                raise Refused("seat", f"seat {message.mech or 'any'!r} is not free, free seats: {labels}")
+                labels = f"seat {message.mech!r} is not free, free seats: {', '.join(s.label for s in free)}"
+                raise Refused("seat", labels if free else "every seat is taken, by another tab or another pilot")
         self._give(client, seat)
 
     def _give(self, client: Client, seat: Seat) -> None:

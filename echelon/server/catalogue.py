@@ -302,7 +302,7 @@ class ReplayCatalogue:
 
     def _load_match(self, run: str, path: Path, stamp: tuple[int, int, int]) -> Match | None:
         known = self._matches.get(match_id(run, path.name))
-        live = time.time() - stamp[2] / 1e9 < LIVE_AGE_S
+        live = abs(time.time() - stamp[2] / 1e9) < LIVE_AGE_S
         if known is not None and known.stamp == stamp and (known.summary["complete"] or known.live == live):
             return known
         if self._damaged.get(path) == stamp:

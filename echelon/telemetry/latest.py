@@ -176,22 +176,22 @@ UPDATE_PREFIX = f'{{"kind":"{EventUpdate.kind}"'.encode()
 
 
 def sample_updates(path: Path, samples: int = SAMPLES) -> list[EventUpdate]:
-    """Return at most ``samples`` evenly spread updates of a run in order, without superseded ones."""
-    by_update: dict[int, EventUpdate] = {}
+    """Return at most ``samples`` evenly spread updates of a run in order, without superseded ones.
+
+    The order is the file's: clocks are set back.
+    """
+    ordered: list[EventUpdate] = []
     try:
         with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             for i in range(samples):
-                event = _update_from(file, size * i // samples)
-                if event is not None:
-                    by_update[event.update] = event
+                if (event := _update_from(file, size * i // samples)) is None:
+                    continue
+                while ordered and ordered[-1].update >= event.update:
+                    ordered.pop()
+                ordered.append(event)
     except OSError:
         return []
-    ordered: list[EventUpdate] = []
-    for event in sorted(by_update.values(), key=lambda event: (event.time, event.update)):
-        while ordered and ordered[-1].update >= event.update:
-            ordered.pop()
-        ordered.append(event)
     return ordered
 
 

@@ -95,7 +95,8 @@ class Dashboard(App[None]):
         # after Ctrl-Z and fg the terminal is empty, and nothing has changed
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         if not self.is_headless:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit)
             self.set_interval(TERMINAL_CHECK_S, self._exit_without_terminal)
 
     def _exit_without_terminal(self) -> None:

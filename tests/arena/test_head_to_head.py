@@ -61,6 +61,9 @@ def test_pairs_have_verdicts_and_cycles(store):
     verdicts = {(p["id"], p["against"]): p["verdict"] for p in after["pairs"]}
     assert (verdicts["b", "c"], verdicts["c", "b"], verdicts["d", "b"]) == ("won", "lost", "won")
     assert [sorted(ring) for ring in after["cycles"]] == [["B", "C", "D"]]
+    best = standings.head_to_head(store, best=2)
+    assert [entry["id"] for entry in best["entries"]] == ["a", "b"] and best["left_out"] == 3
+    assert {(p["id"], p["against"]) for p in best["pairs"]} == {("a", "b"), ("b", "a")}
 
 
 def test_cycles_are_those_of_plain_python_and_bounded():

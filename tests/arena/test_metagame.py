@@ -6,7 +6,7 @@ import pytest
 
 from echelon.arena import metagame as module
 from echelon.arena.glicko2 import Glicko2Rating, win_probability
-from echelon.arena.metagame import metagame
+from echelon.arena.metagame import cross_play, metagame
 from echelon.arena.store import Store, add_default_levels
 
 IDS = tuple(f"heuristic:{level}" for level in ("trivial", "easy", "medium", "hard"))
@@ -58,6 +58,9 @@ def test_league_without_matches_has_no_meta_game(store):
     assert metagame(store, results())["entries"] == []
 
 
-def test_large_league_is_resampled_less(store, monkeypatch):
+def test_large_league_is_resampled_less_and_its_best_entries_are_compared(store, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ENTRIES", 2)
+    found = cross_play(store)
+    assert (len(found["entries"]), found["left_out"]) == (2, 3)
     monkeypatch.setattr(module, "RESAMPLED_SCORES", 900)
     assert metagame(store, results(te=(3, 0, 1), em=(3, 0, 1)))["resamples"] == module.FEWEST_RESAMPLES

@@ -113,7 +113,7 @@ def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_p
         assert page.evaluate("() => echelon.play.live.pilot") == mech
         other = page.context.new_page()
         other.goto(address)
-        other.wait_for_function("() => /No seat: .* not free/.test(echelon.state.problem)")
+        other.wait_for_function("() => /No seat: every seat is taken/.test(echelon.state.problem)")
         assert page.evaluate("() => echelon.play.phase") == "flying"
         page.get_by_role("button", name="Leave the match").click()
         page.wait_for_function("() => echelon.state.page === 'list' && echelon.state.match === null")

@@ -123,7 +123,7 @@ def head_to_head(count: int) -> dict:
     values = {"nash": 0.125, "support": 0.5, "alpha_rank": 0.0, "nash_averaged": 0.5, "matches": 100}
     game = {"entries": [{"id": i, **values} for i in ids], "pairs": 3, "unplayed": 1, "resamples": 99, "population": 50}
     names = [{"id": i, "name": i} for i in ids]
-    return {"entries": names, "pairs": pairs, "cycles": [("a", "b", "c")], "metagame": game}
+    return {"entries": names, "left_out": 0, "pairs": pairs, "cycles": [("a", "b", "c")], "metagame": game}
 
 
 @pytest.mark.parametrize(

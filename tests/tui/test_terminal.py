@@ -78,6 +78,7 @@ LEAVING: dict[str, Callable[[DashboardProcess], object]] = {
     "q": lambda one: os.write(one.terminal, b"q"),
     "ctrl-c": lambda one: os.write(one.terminal, b"\x03"),
     "SIGTERM": lambda one: one.process.send_signal(signal.SIGTERM),
+    "SIGHUP": lambda one: one.process.send_signal(signal.SIGHUP),
 }
 
 
