@@ -148,11 +148,11 @@ gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
     step parity {{python}} -m pytest -q -p no:cacheprovider -m gpu tests
     step doctor {{python}} -m echelon_cli.main doctor --speed
     step training train
-    scenes=$({{python}} -c 'from echelon.bench.scenes import CUDA_ENVS; print(*CUDA_ENVS)') || failed+=(scenes)
+    scenes=$({{python}} -c 'from tests.bench.__main__ import CUDA_ENVS; print(*CUDA_ENVS)') || failed+=(scenes)
     for scene in $scenes; do
         repeats=3
         [[ $scene =~ ^(train|update|league-) ]] && repeats=1
-        step "bench-$scene" {{python}} -m echelon_cli.main bench --device {{DEVICE}} --repeats $repeats "$scene"
+        step "bench-$scene" {{python}} -m tests.bench --device {{DEVICE}} --repeats $repeats "$scene"
     done
     echo "failed: ${failed[*]:-nothing}"
     [ ${#failed[@]} -eq 0 ]

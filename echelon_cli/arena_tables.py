@@ -126,14 +126,13 @@ def show_entry(row: dict[str, Any]) -> None:
         ("lost to", _listed(style["lost_to"], str)),
     ]
     output.show_table(("", ""), about)
-    output.print_line()
-    show_entries([row])
+    output.show_rows(BEHAVIOUR, [row], title="")
     if row["history"]:
-        output.print_line()
         output.show_table(
             ("job", "round", "rating", "rd", "games"),
             [(h["job"], h["round"], f"{h['rating']:.0f}", f"{h['rd']:.0f}", h["games"]) for h in row["history"]],
             right=("round", "rating", "rd", "games"),
+            title="",
         )
 
 
@@ -211,7 +210,6 @@ def _show_metagame(found: dict[str, Any], shown: dict[str, tuple[str, str]]) -> 
     if not game["entries"]:
         return
     columns = ("nash", "in support", "alpha-rank", "nash-averaged", "matches")
-    output.print_line()
     output.show_table(
         ("#", "name", *columns),
         [
@@ -222,6 +220,7 @@ def _show_metagame(found: dict[str, Any], shown: dict[str, tuple[str, str]]) -> 
         right=("#", *columns),
         unwrapped=("name",),
         optional=("matches",),
+        title="",
     )  # fmt: skip
     for line in (
         "nash: weight in the maximum-entropy equilibrium; nash-averaged: score against it",

@@ -23,7 +23,9 @@ def show_result(result: Result) -> None:
 def show_single(result: Result) -> None:
     facts = [("wins", f"{percent(result['win_rate'])} (95 % interval {_interval(result)})")]
     if result["sampled_win_rate"] is not None:
-        facts.append(("wins, sampled", f"{_sampled(result)} (95 % interval {_sampled_interval(result)})"))
+        facts.append(
+            ("wins, sampled", f"{percent(result['sampled_win_rate'])} (95 % interval {_sampled_interval(result)})")
+        )
     facts += [
         ("draws, losses", f"{percent(result['draw_rate'])}, {percent(result['loss_rate'])}"),
         ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
@@ -43,24 +45,18 @@ def show_single(result: Result) -> None:
 
 
 def _interval(row: Result) -> str:
-    return f"{percent(row['win_low'])} to {percent(row['win_high'])}"
-
-
-def _sampled(row: Result) -> str:
-    return "-" if row["sampled_win_rate"] is None else percent(row["sampled_win_rate"])
+    return output.bounds(row["win_low"], row["win_high"])
 
 
 def _sampled_interval(row: Result) -> str:
-    if row["sampled_win_rate"] is None:
-        return "-"
-    return f"{percent(row['sampled_low'])} to {percent(row['sampled_high'])}"
+    return output.bounds(row["sampled_low"], row["sampled_high"])
 
 
 LADDER = (
     Column("level", lambda row: row["level"]),
     Column("wins", lambda row: percent(row["win_rate"]), right=True),
     Column("95 % interval", _interval, right=True),
-    Column("sampled", _sampled, right=True),
+    Column("sampled", lambda row: percent(row["sampled_win_rate"]), right=True),
     Column("its interval", _sampled_interval, right=True),
     Column("draws", lambda row: percent(row["draw_rate"]), right=True),
     Column("losses", lambda row: percent(row["loss_rate"]), right=True),
@@ -83,7 +79,7 @@ def _rate(rate: Estimate | None) -> str:
 
 
 def _bounds(rate: Estimate | None) -> str:
-    return "-" if rate is None else f"{percent(rate.low)} to {percent(rate.high)}"
+    return "-" if rate is None else output.bounds(rate.low, rate.high)
 
 
 def _episodes(row: EvaluationRow) -> str:
@@ -119,8 +115,7 @@ def show_newest(columns: Sequence[Column], rows: Sequence[EvaluationRow], most: 
     """Print the newest evaluations, and the command ``others`` that shows the older ones."""
     if not rows:
         return
-    output.print_line()
-    output.show_rows(columns, rows[:most])
+    output.show_rows(columns, rows[:most], title="")
     if len(rows) > most:
         output.print_line(f"{len(rows) - most} older: {others}", style="dim")
 

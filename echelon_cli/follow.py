@@ -187,7 +187,7 @@ def batch_line(event: EventEvalBatch) -> str:
     """Return the win rate so far of an evaluation job in one line."""
     played = f"{event.played:>{len(str(event.matches))}} of {event.matches}"
     actions = "mean" if event.deterministic else "sampled"
-    interval = f"[{percent(event.win_low)} to {percent(event.win_high)}]"
+    interval = f"[{output.bounds(event.win_low, event.win_high)}]"
     name = opponent_name(event.opponent)
     return (
         f"{played}  {name:<7}  {actions:<7}  {percent(event.win_rate):>4} wins {interval} in {event.episodes} matches"
@@ -195,8 +195,7 @@ def batch_line(event: EventEvalBatch) -> str:
 
 
 def eval_line(event: EventEval) -> str:
-    low, high = event.win_low, event.win_high
-    interval = f" [{percent(low)} to {percent(high)}]" if low == low and high == high else ""
+    interval = "" if (bounds := output.bounds(event.win_low, event.win_high)) == "-" else f" [{bounds}]"
     draws = f", {percent(event.draw_rate)} draws" if event.draw_rate else ""
     best = ", best" if event.is_best else ""
     sampled = f", {percent(event.sampled_win_rate)} sampled" if math.isfinite(event.sampled_win_rate) else ""
@@ -233,8 +232,7 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
     if status.checkpoint:
         rows.append(("checkpoint", status.checkpoint))
     rows.append(("folder", str(paths.root)))
-    print_line()
-    output.show_table(("", ""), rows)
+    output.show_table(("", ""), rows, title="")
     show_next_steps(status)
 
 

@@ -19,8 +19,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "mirror": ("tensorboard", "wandb", "trackio"),
     "scene": (
         "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",
-        "compile", "update", "train", "chunk", "crowded", "league-scripted", "league-4", "league-20",
-        "league-opponents", "league-history", "scaling",
+        "compile", "update", "train", "scaling",
     ),
     "sampler": ("random", "grid", "tpe"),
     "scheme": ("round-robin", "skill"),

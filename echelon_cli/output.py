@@ -111,14 +111,15 @@ class Column:
     """Where not all columns fit, those with the highest rank are omitted first; 0 is never omitted."""
 
 
-def show_rows(columns: Sequence[Column], rows: Iterable[Any]) -> None:
-    """Print a table of rows."""
+def show_rows(columns: Sequence[Column], rows: Iterable[Any], *, title: str | None = None) -> None:
+    """Print a table of rows, as ``show_table``."""
     show_table(
         [column.name for column in columns],
         [[column.text(row) for column in columns] for row in rows],
         right=[column.name for column in columns if column.right],
         unwrapped=[column.name for column in columns if column.whole],
         optional=[column.name for column in sorted(columns, key=lambda column: -column.rank) if column.rank],
+        title=title,
     )
 
 
@@ -129,13 +130,19 @@ def show_table(
     right: Iterable[str] = (),
     unwrapped: Iterable[str] = (),
     optional: Iterable[str] = (),
+    title: str | None = None,
 ) -> None:
     """Print rows under column names; ``right`` columns are right-aligned and, like ``unwrapped`` ones, never wrapped.
 
-    Where not all columns fit, ``optional`` ones are omitted in the order given, and named below the table.
+    Where not all columns fit, ``optional`` ones are omitted in the order given, and named below the table. With a
+    ``title``, which may be empty, an empty line separates the table from what is above.
     """
     from rich.text import Text
 
+    if title is not None:
+        print_line()
+    if title:
+        print_line(title, style="bold")
     right = set(right)
     fixed = {0, *(index for index, name in enumerate(columns) if name in right | set(unwrapped))}
     texts = [[(visible(str(cell)), str(cell.style) if isinstance(cell, Text) else "") for cell in row] for row in rows]
@@ -324,6 +331,11 @@ def percent(value: float | None) -> str:
 def interval(low: float, high: float) -> str:
     """Return a confidence interval of fractions in percent, such as ``87-100``."""
     return f"{100 * low:.0f}-{100 * high:.0f}" if math.isfinite(low) and math.isfinite(high) else "-"
+
+
+def bounds(low: float | None, high: float | None) -> str:
+    """Return a confidence interval of fractions in words, such as ``87% to 100%``."""
+    return f"{percent(low)} to {percent(high)}" if is_known(low) and is_known(high) else "-"
 
 
 def rate(value: float, low: float, high: float) -> str:

@@ -39,7 +39,7 @@ def show_contest(found: dict[str, Any]) -> None:
     _show_ends(found)
     _show_mechs("combat: kills and deaths in total, damage per mech and match", COMBAT_COLUMNS, found)
     _show_mechs("survival: seconds, shutdowns and knockdowns per mech and match", SURVIVAL_COLUMNS, found)
-    _show_weapons(found)
+    output.show_rows(WEAPONS, found["weapons"], title="weapons")
     _show_deaths(found)
     _show_closing(found)
 
@@ -63,30 +63,28 @@ def _show_heading(found: dict[str, Any]) -> None:
 
 
 def _show_wins(found: dict[str, Any]) -> None:
-    output.print_line()
     rows = [_wins(row) for row in found["pilots"]]
     if found["swap"]:
         for row in found["pilots"]:
             rows += [_wins({"name": f"  {row['name']} as {side}", **row[side]}) for side in ("blue", "red")]
         rows += [_wins({**row, "name": f"{row['name']} side"}) for row in found["sides"]]
     columns = ("", "matches", "wins", "draws", "losses", "win rate", "95 % interval")
-    output.show_table(columns, rows, right=columns[1:])
+    output.show_table(columns, rows, right=columns[1:], title="")
 
 
 def _wins(row: dict[str, Any]) -> tuple[object, ...]:
     rate = output.percent(row["win_rate"])
-    interval = f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
+    interval = output.bounds(row["win_low"], row["win_high"])
     return row["name"], row["matches"], row["wins"], row["draws"], row["losses"], rate, interval
 
 
 def _show_ends(found: dict[str, Any]) -> None:
     first, second = (row["name"] for row in found["pilots"])
-    output.print_line()
     columns = ("ended by", "matches", f"{first} won", f"{second} won", "drawn")
     rows = [
         (ending_text(row["reason"]), row["matches"], row["first"], row["second"], row["draw"]) for row in found["ends"]
     ]
-    output.show_table(columns, rows, right=columns[1:])
+    output.show_table(columns, rows, right=columns[1:], title="")
     length = found["seconds"]
     output.print_line(
         f"length {length['mean']:.1f} s on average, {length['median']:.1f} s median, "
@@ -96,15 +94,13 @@ def _show_ends(found: dict[str, Any]) -> None:
 
 def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dict[str, Any]) -> None:
     """Print some values per class of each pilot, and over all its mechs."""
-    output.print_line()
-    output.print_line(f"{title}", style="bold")
     rows = []
     for team in found["teams"]:
         of_team = [row for row in found["classes"] if row["pilot"] == team["pilot"]]
         for row in (*of_team, {**team, "class": WHOLE_TEAM}):
             rows.append((row["pilot"], row["class"], *(form(row[key]) for key, _, form in values)))
     columns = ("pilot", "class", *(label for _, label, _ in values))
-    output.show_table(columns, rows, right=columns[2:])
+    output.show_table(columns, rows, right=columns[2:], title=title)
 
 
 WEAPONS = (
@@ -118,21 +114,13 @@ WEAPONS = (
 )
 
 
-def _show_weapons(found: dict[str, Any]) -> None:
-    output.print_line()
-    output.print_line("weapons", style="bold")
-    output.show_rows(WEAPONS, found["weapons"])
-
-
 def _show_deaths(found: dict[str, Any]) -> None:
     causes = list(dict.fromkeys(cause for row in found["deaths"] for cause in row["causes"]))
-    output.print_line()
-    output.print_line("deaths by cause", style="bold")
     columns = ("pilot", "deaths", *(cause.replace("_", " ") for cause in causes))
     rows = [
         (row["pilot"], row["deaths"], *(row["causes"].get(cause, 0) for cause in causes)) for row in found["deaths"]
     ]
-    output.show_table(columns, rows, right=columns[1:])
+    output.show_table(columns, rows, right=columns[1:], title="deaths by cause")
 
 
 def _show_closing(found: dict[str, Any]) -> None:

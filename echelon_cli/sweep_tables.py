@@ -76,8 +76,8 @@ def _show_repeated(results: SweepResults) -> None:
         )
         for each in results.repeated
     ]
-    output.print_line()
-    output.show_table(("configuration", *right), rows, right=right, optional=("its 95 % interval", "seeds"))
+    optional = ("its 95 % interval", "seeds")
+    output.show_table(("configuration", *right), rows, right=right, optional=optional, title="")
     output.print_line(
         f"{metric}: interquartile mean over training seeds; better: probability that a seed is better than the same "
         f"seed of {UNCHANGED}; intervals by stratified bootstrap, Wilson's where all seeds agree",
@@ -96,7 +96,6 @@ def _show_importance(results: SweepResults) -> None:
     if not results.importance:
         return
     rows = [(key, output.percent(value)) for key, value in results.importance.items()]
-    output.print_line()
-    output.show_table(("option", "importance"), rows, right=("importance",))
+    output.show_table(("option", "importance"), rows, right=("importance",), title="")
     steps = output.count(results.plan.rung_steps[0])
     output.print_line(f"fraction of the variance at {steps} steps that an option explains (PED-ANOVA)", style="dim")

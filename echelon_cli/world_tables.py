@@ -40,14 +40,12 @@ def show_measurements(found: dict[str, Any]) -> None:
             ("generated in", f"{1e3 * found['took_s']:.0f} ms"),
         ],
     )
-    output.print_line()
     rows = [
         (name.replace("_", " "), _share(share), _share(found["seen_from_above"][name]))
         for name, share in found["materials"].items()
         if max(share, found["seen_from_above"][name]) >= TRACE
     ]
-    output.show_table(("material", "of cells", "from above"), rows, right=("of cells", "from above"))
-    output.print_line()
+    output.show_table(("material", "of cells", "from above"), rows, right=("of cells", "from above"), title="")
     columns = ("class", "cells", "of columns", "largest part", "reach the zone")
     walks = [
         (
@@ -59,7 +57,7 @@ def show_measurements(found: dict[str, Any]) -> None:
         )
         for walk in found["walk"]
     ]
-    output.show_table(columns, walks, right=columns[1:])
+    output.show_table(columns, walks, right=columns[1:], title="")
 
 
 def _share(value: float) -> str:

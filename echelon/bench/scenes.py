@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from echelon.agents.levels import script_of
-from echelon.bench import ON_CPU, Measure, Setting, league, learner, scaling, startup
+from echelon.bench import ON_CPU, Measure, Setting, learner, scaling, startup
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.machine import cores
@@ -164,21 +164,13 @@ SCENES: dict[str, Callable[..., Any]] = {
     "compile": startup.compile_kernels,
     "update": learner.update,
     "train": learner.train,
-    "chunk": learner.chunk,
-    "crowded": learner.crowded,
-    "league-scripted": league.scripted,
-    "league-4": league.four,
-    "league-20": league.twenty,
-    "league-opponents": league.opponents,
-    "league-history": league.history,
     "scaling": scaling.scaling,
 }
 CUDA_ENVS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("sim-5v5", "sim-10v10", "sim-blind", "rays", "observation", "reset"), (4096, 16384)),
     "sim-20v20": (1024, 4096),
     "sim-100v100": (256, 1024),
-    **dict.fromkeys(("train", "update", "chunk"), (2048, 4096)),
-    **dict.fromkeys(("league-scripted", "league-4", "league-20", "league-opponents"), (1024, 4096)),
+    **dict.fromkeys(("train", "update"), (2048, 4096)),
 }
 """Scenes that run on CUDA, and their numbers of environments there."""
 LADDER = {"cpu": (16, 64, 256), "cuda": (1024, 4096, 16384)}

@@ -86,7 +86,7 @@ class Rate:
 
 
 @dataclass
-class Pilot:
+class BrowserSession:
     """A browser's session, open channels, and when the last one was closed [s]."""
 
     session: RunPaths
@@ -103,7 +103,7 @@ class PlayGate:
     def __init__(self, home: Path, another: Another | None = None) -> None:
         self._home, self._another = home, another
         self._kept: RunPaths | None = None
-        self._pilots: dict[str, Pilot] = {}
+        self._pilots: dict[str, BrowserSession] = {}
         self._starting = asyncio.Lock()
         self._clients: set[web.WebSocketResponse] = set()
         self._waiting: dict[web.WebSocketResponse, web.Request] = {}
@@ -221,14 +221,14 @@ class PlayGate:
             pilot.channels -= 1
             pilot.left = asyncio.get_running_loop().time()
 
-    async def _pilot(self, name: str, session: RunPaths) -> Pilot:
+    async def _pilot(self, name: str, session: RunPaths) -> BrowserSession:
         """Return the pilot of a channel to a session.
 
         Of the kept session each browser that comes is another pilot: the first one has it, others get further ones. It
         is free again when its pilot has been gone for as long as seats are held.
         """
         if self._another is None or self._kept is None or session.root != self._kept.root:
-            return Pilot(session)
+            return BrowserSession(session)
         async with self._starting:
             now = asyncio.get_running_loop().time()
             for key, each in list(self._pilots.items()):
@@ -238,7 +238,7 @@ class PlayGate:
             if name not in self._pilots:
                 is_taken = any(each.session.root == session.root for each in self._pilots.values())
                 own = await asyncio.to_thread(self._another) if is_taken else session
-                self._pilots[name] = Pilot(own, left=now)
+                self._pilots[name] = BrowserSession(own, left=now)
             return self._pilots[name]
 
     async def _pass(self, socket: web.WebSocketResponse, session: RunPaths, data: bytes) -> None:

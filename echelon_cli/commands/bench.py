@@ -56,13 +56,12 @@ def bench(
     output.show_table(columns, [_row(result) for result in results], right=columns[1:4])
     for result in results:
         if phases := result.get("phases_ms"):
-            output.print_line()
             where = (
                 "on one thread" if "threads" in result else f"of {result['envs']} environments on {result['device']}"
             )
-            output.print_line(f"{result['scene']}: milliseconds per environment step {where}", style="bold")
+            title = f"{result['scene']}: milliseconds per environment step {where}"
             table = [(label, f"{value:.3f}", f"{100 * share:.0f} %") for label, value, share in tree_rows(phases)]
-            output.show_table(("phase", "ms", "share"), table, right=("ms", "share"))
+            output.show_table(("phase", "ms", "share"), table, right=("ms", "share"), title=title)
 
 
 SHOWN = ("scene", "median_per_s", "min_per_s", "max_per_s", "unit", "phases_ms", "repeats")

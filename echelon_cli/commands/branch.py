@@ -168,10 +168,9 @@ def _show(found: Mapping[str, Any]) -> None:
         one = found[side]
         rows.append((side, SHARE.format(one["score"], one["low"], one["high"]), one["wins"]))
     output.show_table(("side", "win probability", "wins"), [*rows, ("draws", "", found["draws"])], right=("wins",))
-    output.print_line()
     endings = [(name.partition(" "), times) for name, times in found["endings"].items()]
     rows = [(f"{side} ({ending_text(reason)})", times) for (side, _, reason), times in endings]
-    output.show_table(("winner (ending)", "times"), rows, right=("times",))
+    output.show_table(("winner (ending)", "times"), rows, right=("times",), title="")
     if "effect" in found:
         one = found["effect"]
         low, high = one["low"], one["high"]

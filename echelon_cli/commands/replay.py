@@ -104,16 +104,13 @@ def info(
         return
     output.show_table(("", ""), _rows(found))
     if found["figures"]:
-        output.print_line()
-        output.show_rows(FIGURES, figure_rows(found["figures"]))
+        output.show_rows(FIGURES, figure_rows(found["figures"]), title="")
     if found["kills"]:
-        output.print_line()
         rows = [(f"{kill['time_s']:.1f}s", kill["killer"], kill["killed"]) for kill in found["kills"][:KILLS_SHOWN]]
-        output.show_table(("time", "killer", "killed"), rows, right=("time",))
+        output.show_table(("time", "killer", "killed"), rows, right=("time",), title="")
     if found["moments"]:
-        output.print_line()
         rows = [(row["rank"], row["kind"].replace("_", " "), row["caption"]) for row in found["moments"]]
-        output.show_table(("rank", "turning point", "moment"), rows, right=("rank",))
+        output.show_table(("rank", "turning point", "moment"), rows, right=("rank",), title="")
     for one in found["coached"]:
         count, of = len(one["mistakes"]), f"mistakes of {one['of']}: {one['tested']} moments tested"
         output.print_line()

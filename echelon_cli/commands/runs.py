@@ -223,8 +223,8 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> None:
         output.print_line("agreement with the teacher: " + ", ".join(f"{n} {output.percent(v)}" for n, v in parts))
     for alert in snapshot.alerts:
         output.print_line(f"{alert.level}: {alert.message[:MAX_ALERT_CHARS]}", style="yellow")
-    output.print_line()
-    output.show_table(("not default", "value", "from"), [(k, v, spec.provenance[k]) for k, v in changed.items()])
+    rows = [(k, v, spec.provenance[k]) for k, v in changed.items()]
+    output.show_table(("not default", "value", "from"), rows, title="")
 
 
 @app.command("compare", rich_help_panel=FIND)

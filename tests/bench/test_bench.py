@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.bench import Setting, league, learner, scaling, scenes, startup
+from echelon.bench import Setting, learner, scaling, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
 from echelon.config import WorldConfig
 from echelon.config.presets import gpu
 from echelon.training.batch_options import Maps
 from echelon_cli.help import help_of
-from tests.bench import dashboard
-from tests.bench.__main__ import SCENES
+from tests.bench import dashboard, league, learning
+from tests.bench.__main__ import CUDA_ENVS, SCENES
 
 
 def test_sums_by_prefix_add_up_dotted_names():
@@ -40,7 +40,9 @@ MEASURED_LONG = ("rays", "league-history")
 
 @pytest.fixture(autouse=True)
 def _small_scenes(monkeypatch):
-    """Few steps on one map; no scene waits for its 64 maps."""
+    """Few steps on one map; no scene waits for its 64 maps. Scenes of the project are added."""
+    monkeypatch.setattr(scenes, "SCENES", {**scenes.SCENES, **SCENES})
+    monkeypatch.setattr(scenes, "CUDA_ENVS", CUDA_ENVS)
     for module, names in ((scenes, ("WARM_STEPS", "MEASURED_STEPS", "TIMED_STEPS")), (startup, ("MEASURED_RESETS",))):
         for name in names:
             monkeypatch.setattr(module, name, 1)
@@ -85,7 +87,7 @@ def test_settings_are_those_of_the_device():
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "envs"), [("league-opponents", 2), ("chunk", 4), ("league-20", 2)])
 def test_scene_of_policies_takes_a_number_of_environments(name, envs, monkeypatch):
-    monkeypatch.setattr(learner, "CHUNK_REPEATS", 1)
+    monkeypatch.setattr(learning, "CHUNK_REPEATS", 1)
     monkeypatch.setattr(league, "MATCHES", 128)
     (result,) = scenes.run_scenes([name], repeats=1, envs=[envs])
     assert result["envs"] == envs and result["median_per_s"] > 0
@@ -128,7 +130,6 @@ def test_cold_kernel_compilation_takes_at_most_a_minute():
 def test_dashboard_scene_measures_real_dashboard(name, monkeypatch):
     for constant, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():
         monkeypatch.setattr(dashboard, constant, value)
-    monkeypatch.setattr(scenes, "SCENES", SCENES)
     (result,) = scenes.run_scenes([name], repeats=1)
     assert result["median_per_s"] > 0
     if name == "dash-live":

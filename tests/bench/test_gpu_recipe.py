@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.bench.scenes import CUDA_ENVS
+from tests.bench.__main__ import CUDA_ENVS
 
 pytestmark = pytest.mark.long
 
@@ -50,7 +50,7 @@ def test_gpu_recipe_runs_all_marked_tests_and_all_scenes_of_cuda(tmp_path, repos
     done, calls = played(repository, tmp_path)
     assert done.returncode == 0 and "failed: nothing" in done.stdout, done.stdout + done.stderr
     assert any("pytest" in call and call.endswith("-m gpu tests") for call in calls)
-    assert [call.rpartition(" ")[2] for call in calls if " bench " in call] == list(CUDA_ENVS)
+    assert [call.rpartition(" ")[2] for call in calls if "-m tests.bench " in call] == list(CUDA_ENVS)
     assert [call for call in calls if "of-a-gpu" in call] == [
         f"-m echelon_cli.main {part} of-a-gpu" for part in ("runs stop", "train --resume", "runs show")
     ]
