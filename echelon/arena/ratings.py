@@ -12,7 +12,7 @@ from echelon.arena.submit import run_folder
 from echelon.replay.winprob import RATING_POINTS, known_rating
 from echelon.runs import RunPaths
 from echelon.telemetry.evaluations import read_evaluations
-from echelon.telemetry.events import EventEval
+from echelon.telemetry.events import EvalStats, EventEval
 from echelon.telemetry.log import read_events
 
 
@@ -51,7 +51,7 @@ def evaluated_rating(run: RunPaths, update: int, *, sampled: bool) -> float | No
     return rating_by(closest, sampled=sampled) if closest else None
 
 
-def _points(result: EventEval, sampled: bool) -> float:
+def _points(result: EvalStats, sampled: bool) -> float:
     """Return wins and half the draws with sampled actions where they were measured, else those of the evaluation."""
     if sampled and not math.isnan(result.sampled_win_rate):
         return result.episodes * result.sampled_win_rate
@@ -60,8 +60,12 @@ def _points(result: EventEval, sampled: bool) -> float:
 
 def rating_by(result: EventEval, *, sampled: bool = True) -> float | None:
     """Return the rating that the win rate against a scripted level means; None for another opponent."""
-    level = known_rating(result.opponent)
-    if level is None or result.weapon_prob != 1.0:
+    return rating_against(result.opponent, result.weapon_prob, result, sampled=sampled)
+
+
+def rating_against(opponent: str, weapon_prob: float, result: EvalStats, *, sampled: bool) -> float | None:
+    level = known_rating(opponent)
+    if level is None or weapon_prob != 1.0:
         return None
     points = _points(result, sampled)
     return level + RATING_POINTS * math.log((points + 0.5) / (result.episodes - points + 0.5))

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from echelon.arena.ratings import evaluated_rating
+from echelon.arena.ratings import evaluated_rating, rating_against
 from echelon.config import RunConfig
 from echelon.config.seeds import eval_seeds
 from echelon.files import write_fault
@@ -25,6 +25,7 @@ from echelon.telemetry.events import EventMatch
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import EvalStats, MakeEnv, make_eval_env, play_and_summarize, play_mean_and_sampled
+from echelon.training.opponents.pool import scripted_name
 from echelon.training.opponents.rating import SnapshotRater
 from echelon.training.recording import TRAINING_PREFIX, Recording, RecordingPlan
 from echelon.training.runtime.threads import ThreadPool
@@ -64,8 +65,10 @@ class Evaluator:
         """Matches recorded by the newest evaluation."""
         self.fault = ""
         """Why replays or heat maps of the newest evaluation could not be written; empty if they were."""
-        self._pool, self._make_env = pool, make_env
+        self._pool, self._make_env, self._level = pool, make_env, scripted_name(config.eval_level)
         self._eval_env: BatchedEnv | None = None
+        self._rated: float | None = None
+        """Rating by the newest evaluation of this process."""
 
     def close(self) -> None:
         self.rater.close()
@@ -90,6 +93,7 @@ class Evaluator:
         )
         self.matches = [] if recording is None else recording.finish(self.config.keep_replays)
         self.fault = "" if recording is None else recording.fault
+        self._rated = rating_against(self._level, cfg.weapon_prob, stats, sampled=not cfg.deterministic)
         if heat is not None:
             self._save_heat(heat, update)
         return stats
@@ -130,8 +134,12 @@ class Evaluator:
             seeds=eval_seeds(cfg.eval.seeds, "choice"),
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
-            policy=TeamInfo(name=f"update {update}" if update else "untrained", rating=self._rating(update), mean=True),
-            opponent=TeamInfo(name=cfg.eval_level, level=f"heuristic:{cfg.eval_level}"),
+            policy=TeamInfo(
+                name=f"update {update}" if update else "untrained",
+                rating=self._rating(update),
+                mean=cfg.eval.deterministic or None,
+            ),
+            opponent=TeamInfo(name=cfg.eval_level, level=self._level),
             run=paths.id,
             update=update,
             global_step=global_step,
@@ -140,7 +148,9 @@ class Evaluator:
         return Recording(env, plan)
 
     def _rating(self, update: int) -> float | None:
-        return None if self.run_dir is None else evaluated_rating(RunPaths(Path(self.run_dir)), update, sampled=False)
+        if self._rated is not None or self.run_dir is None:
+            return self._rated
+        return evaluated_rating(RunPaths(Path(self.run_dir)), update, sampled=not self.config.eval.deterministic)
 
     def _build(self, seeds: list[int], skill: str) -> BatchedEnv:
         return make_eval_env(
