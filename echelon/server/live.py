@@ -154,10 +154,11 @@ async def send_notices(socket: web.WebSocketResponse, listener: Listener) -> Non
 
 
 async def ping_loop(socket: web.WebSocketResponse) -> None:
-    """Ping the client every ``PING_INTERVAL_S``."""
+    """Ping the client every ``PING_INTERVAL_S`` and send a message: a page sees no pings, silence is a loss to it."""
     while True:
         await asyncio.sleep(PING_INTERVAL_S)
         await socket.ping()
+        await socket.send_str("{}")
 
 
 async def wait_closed(socket: web.WebSocketResponse) -> None:

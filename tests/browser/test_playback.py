@@ -182,7 +182,17 @@ def test_arrow_keys_step_frames_after_scrub_bar_click(page, address):
     open_paused(page, address, MATCH, 0)
     slider = page.locator(".match-page input.slider")
     slider.click(position={"x": 200, "y": 8})
-    assert state(page, "tick") > 0
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 9, box["y"] + 8)
+    page.mouse.down()
+    page.evaluate("() => { echelon.state.playing = true; }")
+    for x in (box["width"] - 1, 200):  # held at the end, playback neither stops nor shows its card
+        page.mouse.move(box["x"] + x, box["y"] + 8)
+        pass_frames(page, 2)
+        assert state(page, "held") and state(page, "playing") and not state(page, "showEnd")
+    page.mouse.up()
+    assert not state(page, "held") and state(page, "tick") > 0
+    page.evaluate("() => { echelon.state.playing = false; }")
     seek(page, 42)
     pass_frames(page, 2)
     for tick in (45, 46):

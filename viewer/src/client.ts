@@ -7,6 +7,8 @@ import type { Header, IndexView, LeagueView, MatchSummary, Notice } from "./prot
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // delays before reconnecting the channel
 const POLL_MS = 2000; // poll interval while the channel is closed
+const SILENCE_MS = 60_000; // longest silence of the channel: the server sends something every 20 s
+const HEALTH_MS = 10_000; // longest wait for the answer whether the server responds
 
 export class Api {
   constructor(private readonly base: string = new URL("api/v1", document.baseURI).href) {}
@@ -62,14 +64,14 @@ export class Api {
   /** Return whether the server responds, and why it refuses WebSockets of this page, "" if it does not. */
   health(): Promise<{ alive: boolean; refusal: string }> {
     const query = new URLSearchParams({ origin: location.origin });
-    return this.json<{ refusal?: string }>(`healthz?${query}`).then(
+    return this.json<{ refusal?: string }>(`healthz?${query}`, AbortSignal.timeout(HEALTH_MS)).then(
       ({ refusal = "" }) => ({ alive: true, refusal }),
       (error) => ({ alive: error instanceof ApiError && error.status > 0, refusal: "" }),
     );
   }
 
-  private async json<T>(path: string): Promise<T> {
-    return (await (await request(`${this.base}/${path}`)).json()) as T;
+  private async json<T>(path: string, signal?: AbortSignal): Promise<T> {
+    return (await (await request(`${this.base}/${path}`, signal)).json()) as T;
   }
 }
 
@@ -97,16 +99,26 @@ export class LiveChannel {
 
   private connect(): void {
     const socket = new WebSocket(this.url);
+    const end = () => {
+      window.clearTimeout(silence);
+      socket.onopen = socket.onmessage = socket.onclose = null;
+      socket.close();
+      this.pollUntilReconnect();
+    };
+    // a dead tunnel, as after a night of sleep, keeps its sockets open
+    let silence = window.setTimeout(end, SILENCE_MS);
     socket.onopen = () => {
       this.failures = 0;
       this.attemptAt = 0;
       this.onConnected(true);
     };
     socket.onmessage = ({ data }) => {
+      window.clearTimeout(silence);
+      silence = window.setTimeout(end, SILENCE_MS);
       const notice: unknown = typeof data === "string" ? parse(data) : null;
       if (isNotice(notice)) this.onNotice(notice);
     };
-    socket.onclose = () => this.pollUntilReconnect();
+    socket.onclose = end;
   }
 
   /** Poll until the next attempt to connect. */

@@ -238,6 +238,7 @@ export function pace(state: ViewerState): number {
 export function tickClock(state: ViewerState, elapsed: number): void {
   const match = state.match;
   if (!match) return;
+  if (state.held) return updateCursor(state);
   if (isBlank(match)) stopForWant(state, match);
   else if (match.chunk && state.interrupted) [state.playing, state.interrupted] = [true, false];
   if (state.playing) {

@@ -107,6 +107,7 @@ export interface ViewerState {
   tick: number; // position of the cursor, fractional
   awaitsPicture: boolean; // whether the match's first picture is incomplete: what it does not need is not fetched yet
   playing: boolean; // whether playback runs
+  held: boolean; // whether the pointer holds the playhead, so that playback waits
   speed: number; // match seconds per second; negative is backward
   paced: boolean; // whether the director adapts the normal speed to what happens
   following: boolean; // whether the cursor follows the live edge
@@ -158,6 +159,7 @@ export function defaults(): ViewerState {
     tick: 0,
     awaitsPicture: false,
     playing: true,
+    held: false,
     speed: 1,
     paced: true,
     following: false,

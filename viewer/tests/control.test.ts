@@ -46,6 +46,19 @@ describe("playback", () => {
     expect(state.tick).toBe(control.lastTick(state.match!));
   });
 
+  test("waits while the playhead is held, and goes on where it is let go", () => {
+    state.held = true;
+    control.seek(state, 1e9);
+    control.tickClock(state, 1);
+    expect(state.playing).toBe(true);
+    control.seek(state, 20);
+    control.tickClock(state, 1);
+    expect(state.tick).toBe(20);
+    state.held = false;
+    control.tickClock(state, 0.1);
+    expect(state.tick).toBeCloseTo(22);
+  });
+
   test("of a continuation starts and ends at its first tick", () => {
     const match = state.match!;
     match.index = { ...match.index, chunks: match.index.chunks.slice(1) };

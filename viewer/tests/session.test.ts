@@ -1,7 +1,7 @@
 // Session: refreshing the match list, following the newest match, the league and promise cache.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Api } from "../src/client";
+import { type Api, LiveChannel } from "../src/client";
 import { PromiseCache } from "../src/data/promise_cache";
 import { mergeFirstPage } from "../src/data/matches";
 import { ageText, countText, emptyText } from "../src/hud/match_list";
@@ -179,6 +179,33 @@ describe("openNewest", () => {
     await late;
     expect([state.match?.id, state.followNewest]).toEqual([summary(1).id, false]);
   });
+});
+
+test("a live channel that falls silent counts as lost and is opened again", () => {
+  vi.useFakeTimers();
+  vi.stubGlobal("window", globalThis);
+  const sockets: { onopen?: () => void; onmessage?: (event: object) => void; close: () => void }[] = [];
+  vi.stubGlobal("WebSocket", function (this: (typeof sockets)[number]) {
+    this.close = () => undefined;
+    sockets.push(this);
+  });
+  const connected: boolean[] = [];
+  const channel = new LiveChannel(
+    "ws://host/live",
+    () => undefined,
+    () => undefined,
+    (is) => connected.push(is),
+  );
+  sockets[0].onopen?.();
+  for (let beat = 0; beat < 3; beat++) {
+    vi.advanceTimersByTime(20_000);
+    sockets[0].onmessage?.({ data: "{}" });
+  }
+  expect([connected, sockets.length]).toEqual([[true], 1]);
+  vi.advanceTimersByTime(62_000);
+  expect([connected, sockets.length, channel.retrySeconds]).toEqual([[true, false], 2, 0]);
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
 });
 
 describe("PromiseCache", () => {

@@ -15,10 +15,10 @@ export class ApiError extends Error {
 export const DAMAGED = 422;
 
 /** Return the response to a request; throws `ApiError` for any other than success. */
-export async function request(url: string): Promise<Response> {
+export async function request(url: string, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(url);
+    response = await fetch(url, { signal });
   } catch {
     throw new ApiError(0, "The server does not respond. Is `echelon serve` still running?");
   }

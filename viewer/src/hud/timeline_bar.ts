@@ -110,9 +110,14 @@ export class TimelineBar {
       else control.setSpeed(state, Number(this.speed.value));
     });
     this.slider.addEventListener("input", () => control.seek(state, Number(this.slider.value)));
+    for (const lane of [this.slider, this.win.track])
+      lane.addEventListener("pointerdown", ({ button }) => (state.held ||= button === 0));
     // after a click the arrow keys control the player again; with keyboard focus they move the slider
-    const release = () => this.slider.blur();
-    this.slider.addEventListener("pointerdown", () => window.addEventListener("pointerup", release, { once: true }));
+    const release = () => {
+      if (state.held) this.slider.blur();
+      state.held = false;
+    };
+    for (const name of ["pointerup", "pointercancel", "blur"]) window.addEventListener(name, release);
     this.track.addEventListener("pointermove", (event) => this.hover(event));
     this.track.addEventListener("pointerleave", () => this.tip.classList.remove("shown"));
   }

@@ -37,7 +37,7 @@ export class WinLane {
   private readonly now = el("output", { class: "win-now tiny" });
   private readonly caption = el("div", { class: "win-caption", attributes: { role: "status" } });
   private readonly tip = el("div", { class: "tip win-tip", aria: { hidden: "true" } });
-  private readonly track = el("div", { class: "win-track" }, [this.canvas, this.asked, this.marks, this.head]);
+  readonly track = el("div", { class: "win-track" }, [this.canvas, this.asked, this.marks, this.head]);
   readonly root = el("div", { class: "win-lane lanes" }, [this.name, this.track, this.now, this.caption, this.tip]);
   private drawn: unknown[] = [];
   private marked: readonly Moment[] | null = null;
