@@ -70,14 +70,26 @@ class MatchPlan:
         level = self.pilots[name].level
         return heuristic.script_of(level) if level else 0
 
-    def team(self, name: str) -> TeamInfo:
+    def team(self, name: str, *, mean: bool = False) -> TeamInfo:
+        """Return a pilot as recordings name it; ``mean`` if policies play their mean actions."""
         pilot = self.pilots[name]
         level = f"heuristic:{pilot.level}" if pilot.level else ""
-        return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint, rating=pilot.rating)
+        return TeamInfo(
+            name=pilot.label,
+            level=level,
+            checkpoint=pilot.checkpoint,
+            rating=pilot.rating,
+            mean=(mean and not level) or None,
+        )
 
 
 class PolicyRunner(Protocol):
     """Source of actions for the mechs that no script controls."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether policies play their mean actions."""
+        ...
 
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         """Assign policies to matches that start: pairing, blue and red by environment; other environments continue."""

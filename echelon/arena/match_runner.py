@@ -253,9 +253,9 @@ def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session:
     """Return a recorder of a wave, whose matches start in the first environments; None where nothing is recorded."""
     if session.folder is None or not wave or wave[0].number not in session.record:
         return None
-    matches = []
+    matches, runner = [], session.policy_runner
     for pairing in wave:
-        blue, red = (plan.team(name) for name in plan.sides(pairing))
+        blue, red = (plan.team(name, mean=runner is not None and runner.deterministic) for name in plan.sides(pairing))
         stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
         name = f"{session.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
         matches.append(MatchInfo(name=name, teams=(blue, red), about=session.about))

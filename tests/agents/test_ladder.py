@@ -22,6 +22,7 @@ class RandomPolicyRunner:
     """Draws every action column of its sides uniformly, with a random generator per match."""
 
     forfeits: dict[int, frozenset[int]] = {}
+    deterministic = False
 
     def __init__(self) -> None:
         self.seats: dict[int, tuple[np.random.Generator, slice]] = {}

@@ -107,8 +107,8 @@ def test_replays_name_policies(tmp_path):
         (result,) = play(plan, [Pairing(4, 9, False)], session)
     assert session.replays[4].name == "r001-m00004-s9-A-b-c-easy.ecr"
     with Replay(session.replays[4]) as replay:
-        teams = [(team["name"], team["level"], team["checkpoint"]) for team in replay.header["teams"]]
-        assert teams == [("A b/c", "", "00ff"), ("easy", "heuristic:easy", "")]
+        teams = [(team["name"], team["level"], team["checkpoint"], team.get("mean")) for team in replay.header["teams"]]
+        assert teams == [("A b/c", "", "00ff", True), ("easy", "heuristic:easy", "", None)]
         assert replay.outcome["winner"] == result.record.winner
 
 
