@@ -176,10 +176,7 @@ UPDATE_PREFIX = f'{{"kind":"{EventUpdate.kind}"'.encode()
 
 
 def sample_updates(path: Path, samples: int = SAMPLES) -> list[EventUpdate]:
-    """Return at most ``samples`` evenly spread updates of a run in order, without superseded ones.
-
-    The order is the file's: clocks are set back.
-    """
+    """Return at most ``samples`` evenly spread updates in the order of the file, without superseded ones."""
     ordered: list[EventUpdate] = []
     try:
         with open_regular(path) as file:

@@ -164,6 +164,8 @@ async def test_small_terminal_shows_required_size_and_recovers(dashboard, living
             text = await user.until("needs")
             assert "win rate" not in text and "results" not in text
             await user.pilot.resize_terminal(*size)
+        await user.press("c")
+        assert not living.checkpoint_now.exists(), "no key acts unseen"
         await user.pilot.resize_terminal(80, 24)
         await user.until("win rate", "running")
     assert MIN_SIZE == (60, 20)

@@ -109,6 +109,10 @@ class BaseScreen(Screen[None]):
         if self.ready:
             self.relayout()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key acts: on a terminal that is too small nobody would see what it does."""
+        return not self.has_class("-small") and super().check_action(action, parameters)
+
     def relayout(self) -> None:
         """Lay the content out for the size of the terminal."""
         width, height = self.app.size
