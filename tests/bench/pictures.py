@@ -172,8 +172,7 @@ def take_play(page: Any, address: str, key: str) -> None:
     page.evaluate("() => { echelon.play.latency = 0; }")
     save(page, "play-cockpit", page.screenshot())
     page.get_by_role("button", name="Leave the match").click()
-    page.wait_for_function("() => document.querySelectorAll('.branch-tree li li').length >= 3")
-    page.evaluate("() => document.querySelector('.branch-tree').open = true")
+    page.wait_for_function("() => document.querySelectorAll('.card.branch').length >= 3")
     page.wait_for_function("() => !document.querySelector('.map:not(.painted)') && !document.getAnimations().length")
     save(page, "play-branches", page.screenshot())
 

@@ -167,6 +167,12 @@ def test_truncated_match_is_named_and_has_no_figures_in_the_list(page, address, 
         card.wait_for()
         assert card.locator(".card-alive").all_inner_texts() == ["", ""]
         assert card.locator(".card-team b").all_inner_texts() == ["", ""]
+        told = page.locator(".badge.time:visible, .card-team.won, .card-moment:visible, .run-head b:visible")
+        assert told.count() > 0
+        page.get_by_label("Show results").uncheck()
+        page.wait_for_function("() => !document.querySelector('.card-team.won')")
+        assert told.count() == 0 and card.is_visible()
+        page.get_by_label("Show results").check()
     drop(page, address, truncated)
     page.wait_for_function(LOADED)
     text = "Truncated file: recovered first 0:06, result missing"

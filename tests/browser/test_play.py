@@ -180,4 +180,4 @@ def test_recorded_match_is_continued_and_taken_over(page, tmp_path):
         assert state(page, "tick") >= 195
         page.get_by_role("button", name="Leave the match").click()
         page.wait_for_function("() => echelon.state.page === 'list'")
-        page.wait_for_function("() => document.querySelectorAll('.branch-tree li li').length >= 3")
+        page.wait_for_function("() => document.querySelectorAll('.card.branch').length >= 3")

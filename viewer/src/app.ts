@@ -102,6 +102,7 @@ export class App {
         openFile: (file) => this.openFile(file),
         filter: (run, text) => void this.session.filter(run, text),
         more: () => void this.session.loadMore(),
+        showResults: (on) => (state.showSpoilers = on),
       },
       this.thumbnails,
       play.startForm.root,

@@ -12,7 +12,15 @@ import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./fr
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW, wrapAngle } from "./spaces";
 import { EventKind, type IndexView, MechFlag, type Moment } from "./protocol.gen";
-import { type CameraMode, type CameraState, LAYERS, type MatchState, type ViewerState, firstTick } from "./state";
+import {
+  type CameraMode,
+  type CameraState,
+  LAYERS,
+  type Layer,
+  type MatchState,
+  type ViewerState,
+  firstTick,
+} from "./state";
 import {
   LIVE_MARGIN_S,
   type Marker,
@@ -39,6 +47,7 @@ const MARGIN = 1.04; // visible area of the top-down view, relative to the map's
 export const LEAD_IN_S = 1.5; // match time before a turning point that is played after a jump to it [s]
 const MOMENT_GRACE_S = 1.5; // while playing, a jump back skips a turning point that began within this time [s]
 const SHORTEST_LOOP_S = 0.5;
+export const BLIND_S = 5; // jump ahead where events ahead of the cursor are hidden [s]
 const FLIGHT_START = 0.35; // share of the orbit distance that the free camera moves ahead when it starts
 const PAST_BORDER = 0.01; // distance from the border of two chunks that belongs to the later one [ticks]
 const FOLLOW_GRACE = 0.5; // distance from the live edge that still follows it [ticks]
@@ -193,9 +202,10 @@ export function goLive(state: ViewerState): void {
   state.following = state.match.index.live;
 }
 
-/** Jump to the next or previous marker, and select its mech if the camera follows one. */
+/** Jump to the next or previous marker, without spoilers ahead by a fixed time instead, and select its mech if the camera follows one. */
 export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
   const { match } = state;
+  if (!state.showSpoilers && step > 0) return (seekBy(state, BLIND_S), null);
   const marker = match ? nextMarker(match.markers, state.tick, step) : null;
   if (match && marker) {
     seek(state, marker.tick);
@@ -211,7 +221,7 @@ export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
  */
 export function jumpToMoment(state: ViewerState, step: 1 | -1): Moment | null {
   const { match } = state;
-  if (!match) return null;
+  if (!match || (!state.showSpoilers && step > 0)) return (jumpToMarker(state, step), null);
   const hz = match.header.tick_hz;
   const told = (moment: Moment) => (moment.kind === COMEBACK ? moment.tick : spanOf(moment, match.index, hz)[1]);
   const start = (moment: Moment) => (state.playing ? Math.max(0, moment.tick - LEAD_IN_S * hz) : told(moment));
@@ -278,6 +288,7 @@ function stopForWant(state: ViewerState, match: MatchState): void {
 export function updateCursor(state: ViewerState): void {
   const match = state.match;
   if (!match || match.index.chunks.length === 0) return;
+  if (!layersOf(state).includes(state.layer)) state.layer = "none";
   const number = chunkAt(match.index.chunks, state.tick);
   match.store.request(number, match.index.chunks.length, state.speed < 0 ? -1 : 1, state.awaitsPicture);
   match.chunk = match.store.get(number) ?? null;
@@ -423,7 +434,13 @@ export function cycleFog(state: ViewerState): void {
 }
 
 export function cycleLayer(state: ViewerState): void {
-  state.layer = LAYERS[(LAYERS.indexOf(state.layer) + 1) % LAYERS.length];
+  const layers = layersOf(state);
+  state.layer = layers[(layers.indexOf(state.layer) + 1) % layers.length];
+}
+
+/** Return the ground overlays that may be shown: heat maps have the whole match, so that they tell how it goes on. */
+function layersOf({ match, tick, showSpoilers }: ViewerState): readonly Layer[] {
+  return showSpoilers || (match && tick >= lastTick(match)) ? LAYERS : ["none", "ways"];
 }
 
 export function cycleHeatSide(state: ViewerState): void {

@@ -113,13 +113,15 @@ export class Screen {
 
   /** Whether a complete picture has been drawn and the moment's chunk has arrived. */
   get ready(): boolean {
-    return this.contentComplete || ((this.hasShown || this.shown?.mapless === true) && this.shown?.chunk !== null);
+    const waits = !this.hasShown && this.problem === "" && !this.shown?.mapless;
+    return this.contentComplete || (!waits && this.shown?.chunk !== null);
   }
 
   draw(state: ViewerState, elapsed: number): void {
     if (this.shown !== state.match) this.openView(state.match);
     const { view, governor } = this;
     if (!view || !governor || this.lost) return;
+    if (view.problem !== "") this.problem = `Cannot draw the map: ${view.problem}`;
     this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
     if (!this.hasShown) view.rig.jump(); // the first picture is not on the way to another
     const moved = view.move(state, elapsed, this.reducedMotion.matches);
@@ -253,6 +255,7 @@ export class Screen {
     this.hasShown = false;
     this.drawn = [];
     this.shown = match;
+    if (this.stage && !this.lost) this.problem = "";
     if (!match) return;
     this.prepare();
     if (this.stage && this.workers)

@@ -223,7 +223,7 @@ export class Session {
       state.match?.scan.stop();
       state.match?.source.close();
       state.awaitsPicture = true;
-      control.openMatch(state, makeMatch(id, source, opened, title));
+      control.openMatch(state, makeMatch(id, source, opened, state.showSpoilers ? title : ""));
       // with reduced motion a match waits for the user
       const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
       if (still) state.playing = state.following = false;

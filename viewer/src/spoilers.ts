@@ -17,6 +17,11 @@ export function shownEnd(state: Seen, match: MatchState): number {
   return mayShow(state) ? lastTick(match) : Math.max(lastTick(match), duration_s * tick_hz);
 }
 
+/** Return those of some values whose times are up to a second. */
+export function seenValues(values: ArrayLike<number>, seconds: ArrayLike<number>, until: number): number[] {
+  return Array.from(values).filter((_, row) => seconds[row] <= until);
+}
+
 /** Return the index of a match as if it were recorded up to a second. */
 export function seenIndex(index: IndexView, seconds: number): IndexView {
   const { second, ...curves } = index.series;

@@ -6,7 +6,7 @@ import { isDamage } from "./data/store";
 import { type WinPoint, causesOf } from "./data/winprob";
 import { RANGE_STYLES } from "./palette";
 import { EventKind, type Header, type MatchSummary, MechFlag } from "./protocol.gen";
-import { type ViewerState, inCatalogue } from "./state";
+import { type MatchState, type ViewerState, inCatalogue } from "./state";
 import { type Marker, clockText } from "./timeline";
 
 /** Return the name of a mech, e.g. "B1"; -1 is a hazard. */
@@ -17,6 +17,7 @@ export function mechName(header: Header, mech: number): string {
 export const SIDES = ["Blue", "Red"] as const;
 const LEVEL_PREFIX = "heuristic:"; // of scripted levels in files
 const HUMAN = "human"; // name of the pilots of seats
+export const LOADING = "Loading match";
 const JOINT = " and "; // between the names of a team's pilots
 
 /** Return the name of a team from the header, "bot: medium" for a scripted level, else its colour. */
@@ -44,7 +45,7 @@ export function policyName(name: string, run = ""): string {
 /** Return the name of a team; one with a level names its humans too. */
 function nameOf(name: string, level: string, team: number): string {
   const pilots = name.split(JOINT);
-  if (!level) return name || SIDES[team];
+  if (!level) return name ? entryName(name, name) : SIDES[team];
   if (!pilots.includes(HUMAN)) return botName(level);
   return pilots.map((pilot) => (pilot === HUMAN ? HUMAN : botName(pilot))).join(JOINT);
 }
@@ -140,6 +141,15 @@ export function problemText({ problem, match, lost }: ViewerState): string {
   if (problem !== "" || !match || !error || isDamage(error) || lost) return problem;
   const [from, to] = match.index.chunks[match.chunkNumber].map((tick) => clockText(tick / match.header.tick_hz));
   return `Cannot load ${from}–${to}: ${errorText(error)}`;
+}
+
+/** Return what an incomplete picture waits for, with how much of it has arrived. */
+export function loadingText({ chunk, chunkNumber, store, source, scenery }: MatchState): string {
+  const failure = chunk ? undefined : store.failure(chunkNumber);
+  if (failure) return isDamage(failure) ? "This moment is damaged" : "Waiting for the server";
+  const { bytes, total } = source.received ?? { bytes: 0, total: 0 };
+  if (scenery && store.loaded().length > 0) return chunk ? "Drawing the match" : LOADING;
+  return total > 0 ? `${LOADING}: ${Math.floor((100 * bytes) / total)} % of ${Math.ceil(total / 1000)} kB` : LOADING;
 }
 
 /** Return what the loss of the server means for what is shown, "" while it responds. */

@@ -1,15 +1,7 @@
 // Recent choices of a mech and the names of its weapons.
 
 import { describe, expect, test } from "vitest";
-import {
-  WINDOW_S,
-  choiceProbabilities,
-  controlLabel,
-  controlText,
-  recentChoices,
-  suiteOf,
-  timerLabel,
-} from "../src/data/choices";
+import { WINDOW_S, choiceProbabilities, controlLabel, recentChoices, suiteOf, timerLabel } from "../src/data/choices";
 import { COLOURS } from "../src/hud/charts";
 import { TEAMS } from "../src/palette";
 import { COOLDOWN_NAMES, SUITES } from "../src/protocol.gen";
@@ -27,13 +19,6 @@ describe("labels", () => {
     ]);
     expect(controlLabel(SUITES.scout, "secondary")).toBe("ECM/ECCM");
     expect([controlLabel(null, "primary"), timerLabel(null, "kinetic")]).toEqual(["primary", "kinetic"]);
-  });
-
-  test("tell switches, electronic warfare and numbers", () => {
-    const text = (control: string, value: number) => controlText(SUITES.scout, control, value);
-    expect([text("primary", 0.2), text("primary", 0), text("vent", -1)]).toEqual(["on", "off", "off"]);
-    expect([-1, 0.25, 1].map((value) => text("secondary", value))).toEqual(["off", "ECM", "ECCM"]);
-    expect([0.5, -0.25, 0.001].map((value) => text("forward", value))).toEqual(["+0.50", "−0.25", "0.00"]);
   });
 });
 

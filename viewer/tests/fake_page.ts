@@ -42,6 +42,10 @@ class FakeElement {
   getAttribute(name: string): string | null {
     return this.attributes[name] ?? null;
   }
+  readonly firstElementChild = null;
+  insertBefore(child: FakeElement): void {
+    this.children.push(child);
+  }
   addEventListener(): void {}
   matches(): boolean {
     return false;
@@ -61,7 +65,7 @@ function find(root: FakeElement, name: string): FakeElement[] {
 
 /** Return functions that put the page in place of the browser's, take it away, and find elements by class. */
 export function pageParts() {
-  const names = ["document", "window"] as const;
+  const names = ["document", "window", "HTMLElement"] as const;
   const make = () => new FakeElement();
   const globals = globalThis as Record<string, unknown>;
   const before = names.map((name) => globals[name]);
@@ -69,6 +73,7 @@ export function pageParts() {
     install: () => {
       globals.document = { createElement: make, createElementNS: make, activeElement: null, hidden: false };
       globals.window = { devicePixelRatio: 1 };
+      globals.HTMLElement = FakeElement;
     },
     remove: () => names.forEach((name, i) => (globals[name] = before[i])),
     find: (root: unknown, name: string) => find(root as FakeElement, name),

@@ -3,7 +3,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { defaultAxes, parseAxes } from "../src/play/axes";
 import { COMMANDS, bindButton, bindKey, defaultBindings, keyLabel, parseBindings } from "../src/play/bindings";
-import { type Branch, branchText, branchTree } from "../src/hud/branch_tree";
+import { byRun } from "../src/data/matches";
+import { branchText } from "../src/hud/match_list";
 import { Controls, stick } from "../src/play/controls";
 import {
   type WeaponTile,
@@ -339,9 +340,9 @@ describe("tree of branches", () => {
       parent: { file: parent, match: parent, tick, set: { B2: "expert" }, changes: [], still: [] },
       ...more,
     });
-  const outline = (tree: readonly Branch[]): unknown[] => tree.map((node) => [node.match.file, outline(node.children)]);
+  const outline = (matches: readonly MatchSummary[]) => byRun(matches).map(([, found]) => found.map(({ id }) => id));
 
-  test("has branches below their parent by time, and branches of lost files at its top", () => {
+  test("are listed below their parent by time, those of lost files as matches", () => {
     const matches = [
       branch("b2", "a", 400),
       branch("b1", "a", 200),
@@ -350,29 +351,19 @@ describe("tree of branches", () => {
       match("alone"),
       branch("orphan", "gone", 10),
     ];
-    const expected = [
-      [
-        "a",
-        [
-          ["b1", [["c", []]]],
-          ["b2", []],
-        ],
-      ],
-      ["orphan", []],
-    ];
-    expect(outline(branchTree(matches))).toEqual(expected);
-    expect(branchText(matches[0])).toBe("0:20 · B2 expert · Red: elimination");
+    expect(outline(matches)).toEqual([["a", "b1", "c", "b2", "alone", "orphan"]]);
+    expect(branchText(matches[0])).toBe("0:20 · B2 expert");
   });
 
   test("are below the match that the server names, of several files with one name", () => {
     const played = (run: string) => match("played-001.ecr", { id: run, run });
     const parent = { file: "played-001.ecr", match: "first", tick: 1, set: {}, changes: [], still: ["B3"] };
     const matches = [played("second"), played("first"), match("played-002.ecr", { run: "second", parent })];
-    expect(branchTree(matches).map(({ match: root, children }) => [root.run, children.length])).toEqual([["first", 1]]);
-    expect(branchText(matches[2])).toBe("0:00 · without B3 · Red: elimination");
+    expect(outline(matches)).toEqual([["second"], ["first", "played-002.ecr"]]);
+    expect(branchText(matches[2])).toBe("0:00 · without B3");
   });
 
-  test("ends for branches that name each other", () => {
-    expect(branchTree([branch("a", "b", 1), branch("b", "a", 1), branch("c", "c", 1)])).toHaveLength(1);
+  test("are all listed where they name each other", () => {
+    expect(outline([branch("a", "b", 1), branch("b", "a", 1), branch("c", "c", 1)])).toEqual([["a", "b", "c"]]);
   });
 });

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { emissionOf, qualityOf, radarOf, sensorRanges } from "../src/data/sensor_ranges";
-import { gaugesOf, mechReport, stateOf } from "../src/hud/mech_report";
+import { gaugesOf, mechReport, stateOf } from "../src/hud/inspector";
 import { conditionText, stateText } from "../src/text";
 import { makePoses, samplePoses } from "../src/interpolate";
 import { type Header, MechFlag } from "../src/protocol.gen";

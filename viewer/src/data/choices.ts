@@ -1,7 +1,7 @@
 // What a mech chose lately: its targets and the triggers it held, as shares of its recent decisions; the probabilities
 // with which its policy chose, where they are recorded; and the names of its weapons. Pure.
 
-import { type ChassisName, ECCM_ABOVE, type Header, SUITES, type Suite } from "../protocol.gen";
+import { type ChassisName, type Header, SUITES, type Suite } from "../protocol.gen";
 import { frameAt } from "../interpolate";
 import type { Chunk } from "./replay";
 
@@ -43,18 +43,6 @@ export function timerLabel(suite: Suite | null, timer: string): string {
     .filter((each) => each.timer === timer)
     .map(({ weapon }) => weapon)
     .join("/");
-}
-
-/** Return whether a control is a switch, on above 0, rather than a number. */
-export function isSwitch(control: string): boolean {
-  return control === "vent" || (TRIGGERS as readonly string[]).includes(control);
-}
-
-/** Return a control's value as text: on and off, electronic warfare, or a signed number. */
-export function controlText(suite: Suite | null, control: string, value: number): string {
-  if (control === "secondary" && suite?.ewar) return value > ECCM_ABOVE ? "ECCM" : value > 0 ? "ECM" : "off";
-  if (isSwitch(control)) return value > 0 ? "on" : "off";
-  return `${value > 0.005 ? "+" : value < -0.005 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
 }
 
 /** Return those of the named controls that do something in a mech of a class. */

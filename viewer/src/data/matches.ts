@@ -1,6 +1,36 @@
-// The paged list of matches: live ones first, then newest first. Pure.
+// The paged list of matches: live ones first, then newest first, by run. Pure.
 
 import type { MatchSummary } from "../protocol.gen";
+
+export const TICK_HZ = 20; // tick rate of summaries, which do not carry it
+
+/** Return the matches of each run in the order of the list, branches below their parent by the tick at which they leave it. */
+export function byRun(matches: readonly MatchSummary[]): [run: string, matches: MatchSummary[]][] {
+  const runs = new Map<string, Set<MatchSummary>>(matches.map(({ run }) => [run, new Set()]));
+  const ids = new Set(matches.map(({ id }) => id));
+  const branches = matches.filter(({ parent }) => parent && ids.has(parent.match));
+  branches.sort((a, b) => a.parent!.tick - b.parent!.tick || a.created - b.created || a.file.localeCompare(b.file));
+  const added = new Set<MatchSummary>();
+  const add = (match: MatchSummary, run: string) => {
+    if (added.has(match)) return;
+    added.add(match);
+    runs.get(run)?.add(match);
+    for (const branch of branches) if (branch.parent?.match === match.id) add(branch, run);
+  };
+  for (const match of matches) if (!branches.includes(match)) add(match, match.run);
+  for (const match of branches) add(match, match.run); // those that name each other
+  return [...runs].map(([run, found]): [string, MatchSummary[]] => [run, [...found]]).filter(([, found]) => found[0]);
+}
+
+/** Return by how much a match was won: the lead in mechs alive and in points, each as a share of the most. */
+function margin({ score: [s, t], alive: [m, n], mechs }: MatchSummary): number {
+  return Math.abs(m - n) / mechs + Math.abs(s - t) / Math.max(1, s, t);
+}
+
+/** Return the match that was won by least, of equal ones the first. */
+export function closest(matches: readonly MatchSummary[]): MatchSummary | undefined {
+  return [...matches].sort((a, b) => margin(a) - margin(b))[0];
+}
 
 export interface MatchPage {
   matches: readonly MatchSummary[];

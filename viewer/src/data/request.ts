@@ -30,12 +30,23 @@ export async function request(url: string, signal?: AbortSignal): Promise<Respon
   );
 }
 
+/** Bytes of bodies that have arrived, of how many their responses have announced. */
+export const received = { bytes: 0, total: 0, report: (): void => undefined };
+
 /** Return the body of a response; throws `ApiError`, also if the connection breaks within the body. */
 export async function requestBytes(url: string): Promise<Uint8Array> {
   const response = await request(url);
+  received.total += Number(response.headers.get("content-length"));
+  const parts: Uint8Array<ArrayBuffer>[] = [];
   try {
-    return new Uint8Array(await response.arrayBuffer());
+    const reader = response.body?.getReader();
+    for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
+      parts.push(part.value);
+      received.bytes += part.value.length;
+      received.report();
+    }
   } catch {
     throw new ApiError(0, "The connection to the server was interrupted.");
   }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }

@@ -28,6 +28,8 @@ export interface ReplaySource {
   /** Fetch a chunk and keep its bytes, so that the server is not needed for it. */
   prefetch(number: number): Promise<unknown>;
   scenery(): Promise<Scenery>;
+  /** Bytes of the map and of chunks that have arrived, and that were announced; absent for files. */
+  readonly received?: { bytes: number; total: number };
   /** Fetch what the policy of a mech observed; absent where no server has the file. */
   observations?(mech: number): Promise<Observations>;
   close(): void;
@@ -59,6 +61,10 @@ export class ServerSource implements ReplaySource {
     this.keeps = fitsMemory(index);
     const { run, file, complete } = match.summary;
     return { header: match.header, index, run, file, damage: { ...UNDAMAGED, complete: complete || index.live } };
+  }
+
+  get received() {
+    return this.worker.received;
   }
 
   async refresh(): Promise<IndexView> {

@@ -22,7 +22,7 @@ import { Scoreboard } from "./scoreboard";
 import { followTopRow } from "./top_row";
 import { SettingsPanel, canFillScreen, toggleFullscreen } from "./settings_panel";
 import { TimelineBar } from "./timeline_bar";
-import { mechName, sideName } from "../text";
+import { LOADING, loadingText, mechName, sideName } from "../text";
 import { WelcomeCard } from "./welcome";
 
 /** Whose knowledge the first-person view shows, by what the replay records. */
@@ -53,7 +53,7 @@ export class Hud {
   private readonly links: HTMLButtonElement;
   private readonly mode = el("div", { class: "mode", attributes: { role: "status" } });
   private readonly layerLegend: LayerLegend;
-  private readonly loadingText = el("span");
+  private readonly loadingText = el("span", { text: LOADING });
   private readonly loading = el("div", { class: "loading", attributes: { role: "status" } }, [
     el("i"),
     this.loadingText,
@@ -163,7 +163,7 @@ export class Hud {
     this.root.classList.toggle("blank", waits);
     const damaged = waits && isDamage(match.store.failure(match.chunkNumber));
     this.loading.classList.toggle("still", damaged);
-    setText(this.loadingText, damaged ? "This moment is damaged" : waits ? "Waiting for the server" : "Loading match");
+    setText(this.loadingText, loadingText(match));
     for (const [mode, choice] of Object.entries(this.cameras)) {
       const chosen = String(this.state.camera.mode === mode);
       if (choice.getAttribute("aria-pressed") !== chosen) choice.setAttribute("aria-pressed", chosen);
@@ -226,6 +226,8 @@ export class Hud {
 
   leave(): void {
     this.root.classList.add("empty");
+    this.loading.hidden = false; // a match that is being opened
+    setText(this.loadingText, LOADING);
     this.share.leave();
     this.coach.leave();
   }

@@ -1,12 +1,64 @@
-// The panel of the selected mech: class, state, gauges, and weapon cooldowns.
+// The panel of the selected mech: class, state, gauges, and weapon cooldowns. For a mech hidden by the fog of war, only
+// name, class and team of the roster are given.
 
 import { suiteOf, timerLabel } from "../data/choices";
+import { inSmoke } from "../data/clouds";
+import { isShown } from "../data/fog_of_war";
+import { radarOf } from "../data/sensor_ranges";
+import { frameAt } from "../interpolate";
 import { CHASSIS } from "../palette";
-import type { ChassisName } from "../protocol.gen";
+import { type ChassisName, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, setShare, setText } from "./dom";
-import { GAUGES, gaugesOf, mechReport } from "./mech_report";
-import { className, mechName } from "../text";
+import { className, conditionText, mechName } from "../text";
+
+const NOT_SEEN = "not seen";
+export const NOTHING = "–"; // unknown or meaningless value
+const MAX_STABILITY = 100;
+const LONGEST_TICKS = 80; // cooldown that is drawn as an empty bar [ticks]
+
+const GAUGES = ["Health", "Legs", "Heat", "Stability"] as const;
+
+export function gaugesOf(match: MatchState, mech: number): { text: string; share: number }[] {
+  const { header, poses } = match;
+  const spec = header.chassis[header.roster[mech].chassis];
+  const values = [
+    [poses.hp[mech], spec?.hp],
+    [poses.legHp[mech], spec?.leg_hp],
+    [poses.heat[mech], spec?.heat_cap],
+    [poses.stability[mech], MAX_STABILITY],
+  ] as const;
+  const visible = isShown(match, mech) && (poses.flags[mech] & MechFlag.ALIVE) !== 0;
+  return values.map(([value, most]) => {
+    const now = Math.max(0, value);
+    return visible
+      ? { text: `${Math.round(now)} / ${Math.round(most ?? 0)}`, share: now / (most || 1) }
+      : { text: NOTHING, share: 0 };
+  });
+}
+
+/** Return the state of a mech as the scoreboard lists it. */
+export function stateOf(match: MatchState, mech: number): string {
+  return isShown(match, mech) ? conditionText(match.poses.flags[mech], false) || "ready" : NOT_SEEN;
+}
+
+/** Return state, readiness of each weapon (1 when ready; none until the chunk has arrived), speed, position, target. */
+export function mechReport(match: MatchState, mech: number, tick: number) {
+  const { header, poses, chunk } = match;
+  if (!isShown(match, mech)) return { state: NOT_SEEN, timers: header.cooldowns.map(() => 0), facts: "" };
+  const hidden = chunk !== null && inSmoke(chunk, header, tick, poses.x[mech], poses.y[mech], poses.z[mech]);
+  const state = conditionText(poses.flags[mech], hidden);
+  const radar = radarOf(header, poses, mech);
+  const facts = [`${poses.speed[mech].toFixed(1)} vox/s`, `${poses.x[mech].toFixed(0)}, ${poses.y[mech].toFixed(0)}`];
+  if (radar !== null) facts.push(`radar ${radar.toFixed(0)} vox`);
+  if (!chunk) return { state, timers: [], facts: facts.join(" · ") };
+  const at = frameAt(chunk, tick).frame * chunk.mechs + mech;
+  const focus = chunk.mech.focus[at];
+  if (focus >= 0) facts.push(`target ${mechName(header, focus)}`);
+  const count = header.cooldowns.length;
+  const timers = Array.from(chunk.cooldown.subarray(at * count, (at + 1) * count), (left) => 1 - left / LONGEST_TICKS);
+  return { state, timers, facts: facts.join(" · ") };
+}
 
 function makeGauge(label: string, kind: string) {
   const fill = el("div", { class: `fill ${kind}` });

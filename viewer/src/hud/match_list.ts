@@ -1,22 +1,25 @@
-// The match list: live matches first, then newest; a filter by run and text; a card per match with map, teams and
-// result; and a button to open a file.
+// The match list: live matches first, then newest, by run; a filter by run and text; a card per match with map, teams
+// and result, one of them proposed to start with; and a button to open a file.
 
 import type { MatchSummary } from "../protocol.gen";
+import { TICK_HZ, byRun, closest } from "../data/matches";
 import type { ListState, ViewerState } from "../state";
 import { mayShow } from "../spoilers";
 import { clockText, pointsText } from "../timeline";
-import { ICONS, el, fill, icon, replaceChanged, setText, textButton } from "./dom";
+import { checkbox, el, field, fill, replaceChanged, setText, textButton } from "./dom";
 import { brand, pageLinks } from "./page_header";
-import { BranchTree } from "./branch_tree";
 import type { Thumbnails } from "./thumbnails";
-import { endingText, runLabel, sideNames } from "../text";
+import { endingText, policyName, runLabel, sideNames } from "../text";
 
-const TICK_HZ = 20; // tick rate of summaries, which do not carry it
+const GOAL = "Teams of mechs, flown by trained policies or scripted bots, fight for a zone. Open a match to watch it.";
+const KINDS: Record<string, string> = { eval: "evaluation", arena: "league", sim: "simulation", play: "play session" };
+const MOST_NAMED = 3; // pilots of a branch that are named
 
 export interface ListActions {
   openFile(file: File | undefined): void;
   filter(run: string, text: string): void;
   more(): void;
+  showResults(on: boolean): void;
 }
 
 export function ageText(seconds: number): string {
@@ -26,13 +29,14 @@ export function ageText(seconds: number): string {
   return `${Math.floor(seconds / 86400)} d ago`;
 }
 
-export function fits(match: MatchSummary, text: string): boolean {
+export function fits(match: MatchSummary, text: string, showsResult = true): boolean {
   const words = text
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== "");
-  const { run, file, blue, red, seed, id, reason, live } = match;
-  const fields = [run, file, blue, red, ...sideNames(match), seed, id, endingText(reason), live ? "live" : ""];
+  const { run, file, blue, red, seed, map_seed, id, reason, live } = match;
+  const result = showsResult ? [file, endingText(reason)] : []; // a file may be named after its result
+  const fields = [run, blue, red, ...sideNames(match), seed, map_seed, id, live ? "live" : "", ...result];
   const all = fields.join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
@@ -52,12 +56,41 @@ export function emptyText({ matches, total, loading }: ListState): string {
   return "No matches yet. Training runs record evaluation matches, the first within minutes of `echelon train`.";
 }
 
+/** Return where a branch leaves its parent and how it differs, e.g. "0:21 · no. 7 · B2 expert · without B3". */
+export function branchText({ parent, file }: MatchSummary): string {
+  const set = Object.entries(parent?.set ?? {}).map(([mech, pilot]) => `${mech} ${policyName(pilot)}`);
+  const named = set.length > MOST_NAMED ? [`${set.length} pilots set`] : set;
+  if (parent?.still.length) named.push(`without ${parent.still.join(", ")}`);
+  const number = /-b(\d+)(?:-with)?\.ecr$/.exec(file);
+  if (number) named.unshift(`no. ${Number(number[1])}`);
+  return [clockText((parent?.tick ?? 0) / TICK_HZ), ...named, ...(parent?.changes ?? [])].join(" · ");
+}
+
+const teamSize = ({ mechs }: MatchSummary) => `${mechs / 2} v ${mechs / 2}`;
+
+/** Return what the matches of a run have in common: its kind, pilots, sizes, number and age; and who won how often. */
+export function groupText(run: string, matches: readonly MatchSummary[], showsResult: boolean): [string, string] {
+  const kind = /^\d+-\d+-(.+)-\w+-\w+$/.exec(run)?.[1];
+  const names = [...new Set(matches.flatMap(sideNames))];
+  const pilots = names.length > 2 ? `${names.length} pilots` : `${names[0]} against ${names[1] ?? "itself"}`;
+  const count = `${matches.length} ${matches.length === 1 ? "match" : "matches"}`;
+  const age = ageText(Date.now() / 1000 - Math.max(...matches.map(({ created }) => created)));
+  const parts = [...(kind ? [KINDS[kind] ?? `training ${kind}`] : []), pilots, count];
+  const ended = matches.filter(({ complete }) => complete);
+  const wins = names.map((name) => [name, ended.filter((one) => sideNames(one)[one.winner] === name).length] as const);
+  const tally = wins.map(([name, count]) => `${name} won ${count}`).join(", ");
+  return [
+    [...parts, ...new Set(matches.map(teamSize)), age].join(" · "),
+    showsResult && wins.length === 2 && ended.length > 0 ? tally : "",
+  ];
+}
+
 /** A match's card: created once and updated in place, so that it keeps its picture and the focus. */
 class Card {
   private readonly canvas = el("canvas", { class: "map", aria: { hidden: "true" } });
   private readonly badge = el("span");
   private readonly time = el("span", { class: "badge time" });
-  private readonly facts = el("span");
+  private readonly tag = el("p", { class: "card-tag" });
   private readonly moment = el("p", { class: "card-moment small" });
   private readonly teams: readonly { row: HTMLElement; alive: HTMLElement; score: HTMLElement }[];
   private readonly link: HTMLAnchorElement;
@@ -68,7 +101,8 @@ class Card {
     match: MatchSummary,
     private readonly thumbnails: Thumbnails,
   ) {
-    const { id, run, file } = match;
+    const { id, size, map_seed, seed } = match;
+    const digits = String(map_seed);
     this.teams = sideNames(match).map((name, team) => {
       const side = ["blue", "red"][team];
       const [alive, score] = [
@@ -85,6 +119,7 @@ class Card {
     });
     this.link = el("a", { class: "card", attributes: { href: `#match=${id}` } }, [
       el("div", { class: "card-map" }, [this.canvas, this.badge, this.time]),
+      this.tag,
       el(
         "div",
         { class: "card-teams" },
@@ -92,17 +127,21 @@ class Card {
       ),
       this.moment,
       el("div", { class: "card-facts small" }, [
-        el("span", { class: "card-run", text: runLabel(run) || file, title: run || file }),
-        this.facts,
+        el("span", { text: `${teamSize(match)} · ${size[0]} × ${size[1]}` }),
+        // maps of a run have seeds that differ in the last digits
+        el("span", { title: `match seed ${seed}` }, [
+          `map ${digits.slice(0, -3)}`,
+          el("b", { text: digits.slice(-3) }),
+        ]),
       ]),
     ]);
     this.root = el("li", {}, [this.link]);
     thumbnails.watch(this.canvas, id);
   }
 
-  update(match: MatchSummary, showsResult: boolean): void {
-    setText(this.facts, `${match.mechs} mechs · seed ${match.seed} · ${ageText(Date.now() / 1000 - match.created)}`);
-    const shown = JSON.stringify([match, showsResult]);
+  /** `why` says why to start with this match, "" for others. */
+  update(match: MatchSummary, showsResult: boolean, why: string): void {
+    const shown = JSON.stringify([match, showsResult, why]);
     if (shown === this.shown) return;
     this.shown = shown;
     const known = match.complete && showsResult;
@@ -119,14 +158,20 @@ class Card {
       : !match.complete
         ? "incomplete"
         : !showsResult
-          ? "result hidden"
+          ? ""
           : match.winner === 2
             ? "draw"
             : endingText(match.reason) || "left";
     const length = showsResult ? clockText(match.ticks / TICK_HZ) : "";
+    setText(this.tag, why ? `Start here: ${why}` : match.parent ? `Branch: ${branchText(match)}` : "");
+    this.link.classList.toggle("pick", why !== "");
+    this.link.classList.toggle("branch", !!match.parent);
     this.link.classList.toggle("live", match.live);
     const sides = sideNames(match).join(" against ");
-    this.link.setAttribute("aria-label", [sides, result, ...(length ? [length] : []), `run ${match.run}`].join(", "));
+    this.link.setAttribute(
+      "aria-label",
+      [sides, result || "result hidden", ...(length ? [length] : []), `run ${match.run}`].join(", "),
+    );
     const side = match.live ? "live" : (showsResult && ["blue", "red"][match.winner]) || "";
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
@@ -137,19 +182,29 @@ class Card {
   }
 }
 
+/** Return the match to open first and why: a live one, the closest one, or the newest where results are hidden. */
+export function startWith(matches: readonly MatchSummary[], showsResult: boolean): [MatchSummary | undefined, string] {
+  const ended = matches.filter(({ complete, live, parent }) => complete && !live && !parent);
+  if (matches.length < 2) return [undefined, ""];
+  if (matches[0].live) return [matches[0], "it is live now"];
+  return showsResult ? [closest(ended), "the closest finish"] : [ended[0], "the newest match"];
+}
+
 export class MatchList {
   private readonly grid = el("ul", { class: "cards" });
   private readonly count = el("span", { class: "list-count soft" });
   private readonly empty = el("div", { class: "list-empty" });
   private readonly run = el("select", { aria: { label: "Run" } });
   private readonly text = el("input", {
+    class: "search",
     aria: { label: "Search matches" },
     attributes: { type: "search", placeholder: "Search run, pilot, seed, result" },
   });
-  private readonly branches = new BranchTree();
+  private readonly spoilers = checkbox();
   private readonly more: HTMLButtonElement;
   readonly root: HTMLElement;
   private cards = new Map<string, Card>(); // of all loaded matches
+  private readonly heads = new Map<string, HTMLElement>(); // headings of runs
   private drawn: readonly unknown[] = []; // what the page was rendered from
   private runs: ListState["runs"] | null = null; // runs in the menu
 
@@ -164,23 +219,21 @@ export class MatchList {
       attributes: { type: "file", accept: ".ecr", tabindex: "-1" },
     });
     pick.addEventListener("change", () => actions.openFile(pick.files?.[0]));
-    const drop = el("button", { class: "drop", attributes: { type: "button" }, onclick: () => pick.click() }, [
-      icon(ICONS.file),
-      el("span", {}, ["Open a replay file", el("small", { text: "or drop an .ecr file anywhere" })]),
-    ]);
+    const drop = textButton("Open a replay file, or drop it here", () => pick.click(), "button framed");
     for (const input of [this.run, this.text])
       input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
+    this.spoilers.addEventListener("change", () => actions.showResults(this.spoilers.checked));
     this.more = textButton("Show more", () => actions.more(), "button more framed");
     this.root = el("main", { class: "list-page" }, [
-      el("header", { class: "hero" }, [brand("Watch matches, live or recorded"), drop, pick]),
+      el("header", { class: "hero" }, [brand(GOAL), drop, pick]),
       el("div", { class: "filters" }, [
         pageLinks("list"),
         this.count,
-        el("label", { class: "search" }, [icon(ICONS.search), this.text]),
+        field("Show results", this.spoilers),
+        this.text,
         this.run,
       ]),
       startForm,
-      this.branches.root,
       this.grid,
       this.empty,
       this.more,
@@ -191,17 +244,16 @@ export class MatchList {
     const { list } = state;
     this.showRuns(list);
     const minute = Math.floor(Date.now() / 60_000); // cards show the age of matches
-    const showsResult = mayShow(state);
+    const showsResult = (this.spoilers.checked = mayShow(state));
     const drawn = [list.matches, list.total, list.text, list.loading, minute, showsResult];
     if (drawn.every((part, i) => part === this.drawn[i])) return;
     this.drawn = drawn;
-    const shown = list.matches.filter((match) => fits(match, list.text));
+    const shown = list.matches.filter((match) => fits(match, list.text, showsResult));
     setText(this.count, countText(list, shown.length));
     this.more.hidden = list.matches.length >= list.total;
     this.empty.hidden = shown.length > 0;
     setText(this.empty, emptyText(list));
     this.show(list.matches, shown, showsResult);
-    this.branches.update(list.matches);
   }
 
   private showRuns({ runs, run }: ListState): void {
@@ -215,15 +267,22 @@ export class MatchList {
   /** Update the cards; those hidden by the search keep their picture. */
   private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[], showsResult: boolean): void {
     const cards = new Map<string, Card>();
+    const [pick, why] = startWith(shown, showsResult);
     for (const match of matches) {
       const card = this.cards.get(match.id) ?? new Card(match, this.thumbnails);
-      card.update(match, showsResult);
+      card.update(match, showsResult, match === pick ? why : "");
       cards.set(match.id, card);
     }
     this.cards = cards;
-    replaceChanged(
-      this.grid,
-      shown.flatMap((match) => cards.get(match.id)?.root ?? []),
-    );
+    const groups = byRun(shown).flatMap(([run, group]) => {
+      const head = this.heads.get(run) ?? el("li", { class: "run-head" }, [el("h3"), el("span"), el("b")]);
+      this.heads.set(run, head);
+      [runLabel(run) || "Files", ...groupText(run, group, showsResult)].forEach((text, i) =>
+        setText(head.children[i], text),
+      );
+      const order = [...group].sort((a, b) => Number(b === pick) - Number(a === pick));
+      return [head, ...order.flatMap(({ id }) => cards.get(id)?.root ?? [])];
+    });
+    replaceChanged(this.grid, groups);
   }
 }

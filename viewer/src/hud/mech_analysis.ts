@@ -3,6 +3,7 @@
 
 import * as control from "../control";
 import type { MatchState, ViewerState } from "../state";
+import { mayShow, shownEnd } from "../spoilers";
 import { ChoicesView } from "./choices_view";
 import { dialog, el, setText } from "./dom";
 import { SeriesList } from "./series_list";
@@ -26,7 +27,8 @@ export class MechAnalysisPanel {
     this.root.hidden = !state.showPilot || state.selected < 0;
     if (this.root.hidden) return;
     setText(this.title, `Mech analysis: ${mechName(match.header, state.selected)}`);
-    this.series.update(match, state.selected, state.tick);
+    const until = mayShow(state) ? Infinity : state.tick;
+    this.series.update(match, state.selected, state.tick, shownEnd(state, match), until);
     this.choices.update(match, state.tick, state.selected);
     setText(this.note, this.noteText(match));
   }

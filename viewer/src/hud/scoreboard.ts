@@ -9,7 +9,7 @@ import { type MatchState, type ViewerState, firstTick } from "../state";
 import { className, mechName, sideName } from "../text";
 import { clockText } from "../timeline";
 import { dialog, el, replaceChanged, setText } from "./dom";
-import { NOTHING, stateOf } from "./mech_report";
+import { NOTHING, stateOf } from "./inspector";
 
 const UPDATE_MS = 250; // update interval of the open scoreboard
 const FEW_PACKS = 2; // matches with more packs in a team open with closed packs

@@ -3,6 +3,7 @@
 
 import { type MechSeries, matching, seriesOfMech, valueAt, valueText } from "../data/mech_series";
 import { rowAt } from "../data/observations";
+import { seenValues } from "../spoilers";
 import type { MatchState } from "../state";
 import { mechName } from "../text";
 import { clockText } from "../timeline";
@@ -71,7 +72,8 @@ export class SeriesList {
     for (const [title, keys] of Object.entries(FIRST)) this.toggle(title, keys);
   }
 
-  update(match: MatchState, mech: number, tick: number): void {
+  /** Show the values at a tick; charts end at `end`, their curves at `until`. */
+  update(match: MatchState, mech: number, tick: number, end: number, until: number): void {
     const now = performance.now();
     const { curves, version } = match.scan;
     const observed = match.observed.of(mech, true);
@@ -97,7 +99,8 @@ export class SeriesList {
       setText(value, valueText(match.header, series.unit, valueAt(series, seconds)));
       root.setAttribute("aria-pressed", String(this.pinned.has(titleOf(series))));
     }
-    this.draw(seconds, match.index.chunks.at(-1)?.[1] ?? 0, match.header.tick_hz, version);
+    const hz = match.header.tick_hz;
+    this.draw(seconds, end / hz, until / hz, version);
   }
 
   private noteText({ header, observed }: MatchState, mech: number, tick: number): string {
@@ -175,20 +178,16 @@ export class SeriesList {
     return this.pinned.delete(title);
   }
 
-  private draw(seconds: number, lastTick: number, hz: number, version: number): void {
-    const changed = [version, lastTick].some((part, k) => part !== this.drawn[k]);
-    this.drawn = [version, lastTick];
+  private draw(seconds: number, end: number, until: number, version: number): void {
+    const changed = [version, end, until].some((part, k) => part !== this.drawn[k]);
+    this.drawn = [version, end, until];
     for (const { chart, keys } of this.pinned.values()) {
       const found = this.series.filter((each) => keys.includes(keyOf(each)) || keys.includes(each.group));
-      const lines = found.filter(
-        ({ values }) => found.length === 1 || Array.from(values).some((value) => Math.abs(value) > NEGLIGIBLE),
-      );
-      if (changed)
-        chart.draw(
-          found[0]?.seconds ?? [],
-          lines.map(({ name, values }) => [name, values]),
-          lastTick / hz,
-        );
+      const times = found[0]?.seconds ?? [];
+      const lines = found
+        .map(({ name, values }) => [name, seenValues(values, times, until)] as const)
+        .filter(([, values]) => found.length === 1 || values.some((value) => Math.abs(value) > NEGLIGIBLE));
+      if (changed) chart.draw(seenValues(times, times, until), lines, end);
       chart.point(seconds);
     }
   }

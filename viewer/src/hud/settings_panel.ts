@@ -19,7 +19,7 @@ const SWITCHES: readonly (readonly [SwitchName, string])[] = [
   ["showNumbers", "Damage numbers"],
   ["showLinks", "Sensor and targeting lines (X)"],
   ["showCutaways", "Cut away walls that hide a fight"],
-  ["showSpoilers", "Results, and events ahead of the cursor"],
+  ["showSpoilers", "Results, heat maps, events ahead of the cursor"],
   ["sound", "Sound"],
 ];
 

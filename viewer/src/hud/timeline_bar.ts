@@ -29,6 +29,7 @@ export class TimelineBar {
     "button play",
   );
   private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
+  private readonly next = button("", icon(ICONS.next), () => void control.jumpToMoment(this.state, 1));
   private readonly live = button(
     "Go to live edge (End)",
     "LIVE",
@@ -85,7 +86,7 @@ export class TimelineBar {
         this.turn,
         this.play,
         act("Next frame (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
-        act("Next moment (N)", ICONS.next, () => void control.jumpToMoment(state, 1)),
+        this.next,
         this.loopButton,
         this.speed,
         this.views,
@@ -151,6 +152,10 @@ export class TimelineBar {
     const share = `${((state.tick / last) * 100).toFixed(3)}%`;
     this.win.update(match, last);
     this.root.classList.toggle("unseen", !mayShow(state));
+    setLabel(
+      this.next,
+      mayShow(state) ? "Next moment (N)" : `${control.BLIND_S} s ahead; moments ahead are hidden (N)`,
+    );
     this.root.style.setProperty("--seen", share);
     this.head.style.left = share;
     this.past.style.width = share;

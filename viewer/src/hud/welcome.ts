@@ -3,6 +3,7 @@
 
 import * as control from "../control";
 import { topMoment } from "../data/moments";
+import { mayShow } from "../spoilers";
 import type { MatchState, ViewerState } from "../state";
 import { recall, remember } from "../storage";
 import { clockText } from "../timeline";
@@ -21,7 +22,6 @@ export class WelcomeCard {
   private readonly red = el("b");
   private readonly goal = el("p");
   private readonly moment: HTMLElement;
-  private moments: MatchState["moments"] | null = null;
   readonly root: HTMLElement;
 
   constructor(private readonly state: ViewerState) {
@@ -46,9 +46,7 @@ export class WelcomeCard {
   }
 
   update({ header, moments }: MatchState): void {
-    if (moments === this.moments) return;
-    this.moments = moments;
-    const top = topMoment(moments);
+    const top = mayShow(this.state) ? topMoment(moments) : null;
     this.moment.hidden = top === null;
     if (top) setText(this.moment, `Watch the decisive moment, ${clockText(top.tick / header.tick_hz)}`);
   }

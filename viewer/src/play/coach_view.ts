@@ -2,12 +2,12 @@
 // moment and the better line to watch; or a button that asks the play session for them.
 
 import * as control from "../control";
-import { el, setShare, setText, textButton } from "../hud/dom";
+import { el, textButton } from "../hud/dom";
 import type { Panel } from "../hud/panels";
 import type { Coaching, Mistake, PlaySource } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import type { PlaySession } from "./session";
-import { refusal, sessionProblem } from "./take_over";
+import { SessionRequest } from "./take_over";
 
 const POLL_MS = 10_000; // interval at which the index is read while mistakes are measured
 const NOT_STORED = "No mistakes are stored in this file; `echelon replay info FILE --mistakes loser` measures them.";
@@ -23,11 +23,8 @@ export function coachText({ of, tested, mistakes }: Coaching): string {
 export class CoachView implements Panel {
   readonly root: HTMLElement;
   private readonly list = el("div", { class: "coach-list" });
-  private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
-  private readonly bar = el("i");
-  private readonly track = el("div", { class: "film-bar" }, [this.bar]);
-  private readonly ask: HTMLButtonElement;
-  private readonly stop: HTMLButtonElement;
+  private readonly request: SessionRequest;
+  private readonly asking: HTMLElement;
   private polledAt = 0;
   private shown: readonly Coaching[] | null = null;
 
@@ -38,15 +35,13 @@ export class CoachView implements Panel {
     private readonly find: (source: PlaySource) => Promise<string | null>,
     private readonly go: (hash: string) => void,
   ) {
-    this.ask = textButton("Find the mistakes", () => this.start(), "button wide framed");
-    this.stop = textButton("Cancel", () => play.stopCoach(), "button wide framed");
-    this.root = el("section", { class: "coach", aria: { label: "Measured mistakes" } }, [
-      this.list,
-      this.note,
-      this.track,
-      this.ask,
-      this.stop,
-    ]);
+    this.request = new SessionRequest(
+      "Find the mistakes",
+      () => this.start(),
+      () => play.stopCoach(),
+    );
+    this.asking = el("div", {}, this.request.parts);
+    this.root = el("section", { class: "coach", aria: { label: "Measured mistakes" } }, [this.list, this.asking]);
   }
 
   update(match: MatchState): void {
@@ -61,14 +56,9 @@ export class CoachView implements Panel {
       play.onCoached(match);
     }
     const listed = inCatalogue(match);
-    const no = listed ? refusal(match, play.welcome?.sim_version ?? null) || sessionProblem(play) : NOT_STORED;
-    this.ask.hidden = runs || !listed || coached.length > 0;
-    this.ask.disabled = no !== "";
-    this.stop.hidden = this.track.hidden = !runs;
-    setShare(this.bar, asked?.share ?? 0);
-    const note = runs ? asked.text : asked?.problem || no;
-    setText(this.note, note);
-    this.note.hidden = note === "" || coached.length > 0;
+    this.asking.hidden = coached.length > 0;
+    this.request.act.hidden = runs || !listed;
+    this.request.show(match, play, runs ? asked : null, asked?.problem ?? "", listed ? undefined : NOT_STORED);
   }
 
   leave(): void {

@@ -1,6 +1,6 @@
 // The dialog that takes over a recorded match: which mech to fly, who flies the others, and which parameters differ.
 
-import { checkbox, dialog, el, field, option, setText, textButton } from "../hud/dom";
+import { checkbox, dialog, el, field, option, setShare, setText, textButton } from "../hud/dom";
 import { className, errorText, mechName } from "../text";
 import { MechFlag } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
@@ -30,14 +30,50 @@ export function sessionProblem({ phase, problem, open }: PlaySession): string {
   return phase === "connecting" || phase === "lost" ? "Connecting to the play session…" : problem || NO_SESSION;
 }
 
+/** The button that asks a session for something about a match, why it cannot, and how far the answer is. */
+export class SessionRequest {
+  readonly act: HTMLButtonElement;
+  readonly parts: readonly HTMLElement[];
+  private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
+  private readonly bar = el("i");
+  private readonly track = el("div", { class: "film-bar" }, [this.bar]);
+  private readonly stop: HTMLButtonElement;
+
+  constructor(label: string, start: () => void, cancel: () => void) {
+    this.act = textButton(label, start, "button wide framed primary");
+    this.stop = textButton("Cancel", cancel, "button wide framed");
+    this.parts = [this.note, this.track, el("div", { class: "session-buttons" }, [this.act, this.stop])];
+  }
+
+  /** Show what `runs`, or a problem; returns why the session cannot be asked, "" if it can. */
+  show(
+    match: MatchState,
+    play: PlaySession,
+    runs: { share?: number; text: string } | null,
+    problem: string,
+    refused = refusal(match, play.welcome?.sim_version ?? null) || sessionProblem(play),
+  ): string {
+    const shown = refused || problem;
+    this.act.disabled = refused !== "" || runs !== null;
+    this.stop.hidden = this.track.hidden = runs?.share === undefined;
+    setShare(this.bar, runs?.share ?? 0);
+    setText(this.note, shown || (runs?.text ?? ""));
+    this.note.classList.toggle("problem-line", shown !== "");
+    return refused;
+  }
+}
+
 export class TakeOverDialog {
   readonly root: HTMLElement;
   private readonly title = el("h2");
   private readonly form = new PilotsForm();
   private readonly seat = el("select", { aria: { label: "Mech to fly" } });
   private readonly luck = checkbox();
-  private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
-  private readonly act: HTMLButtonElement;
+  private readonly request = new SessionRequest(
+    "Take over",
+    () => this.start(),
+    () => this.close(),
+  );
   private of: MatchState | null = null;
   private filled = false; // whether the form has what the session offers
   private problem = "";
@@ -47,15 +83,13 @@ export class TakeOverDialog {
     private readonly state: ViewerState,
     private readonly play: PlaySession,
   ) {
-    this.act = textButton("Take over", () => this.start(), "button wide framed primary");
     const hint = "Flying needs a keyboard with a mouse, or a gamepad. Touch has no controls.";
     const parts = [
       field("You fly", this.seat),
       this.form.root,
       field("Other luck than in the recording", this.luck),
       el("p", { class: "play-hint small", text: hint }),
-      this.note,
-      this.act,
+      ...this.request.parts,
     ];
     this.root = dialog("settings takeover", "Take over", () => this.close(), parts, this.title);
   }
@@ -83,12 +117,9 @@ export class TakeOverDialog {
     setText(this.title, `Take over at ${clockText(state.tick / of.header.tick_hz)}`);
     const { welcome } = play;
     if (welcome && !this.filled) this.fill(of);
-    const no = refusal(of, welcome?.sim_version ?? null) || sessionProblem(play);
     // the session answers a request with a match or a problem
     if (this.waits && play.problem !== "") [this.problem, this.waits] = [play.problem, false];
-    setText(this.note, no || this.problem || (this.waits ? play.progress : ""));
-    this.note.classList.toggle("problem-line", !this.waits && (no || this.problem) !== "");
-    this.act.disabled = no !== "" || this.waits;
+    this.request.show(of, play, this.waits ? { text: play.progress } : null, this.problem);
   }
 
   private fill(match: MatchState): void {

@@ -1,13 +1,13 @@
 // The panel that asks what would have happened from a moment on: continuations in one batch, their win probability with
 // its interval, how they ended, and typical ones to watch and to lay over the match as ghosts.
 
-import { checkbox, dialog, el, field, option, setShare, setText, textButton } from "../hud/dom";
+import { checkbox, dialog, el, field, option, setShare, setText } from "../hud/dom";
 import { SIDES, endingText, errorText, mechName, percentText } from "../text";
 import type { PlaySource, PlayWhatIfResult } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { PilotsForm } from "./pilots_form";
-import { refusal, sessionProblem } from "./take_over";
+import { SessionRequest } from "./take_over";
 import type { PlaySession } from "./session";
 
 const RUNS = [32, 64, 128, 256, 512];
@@ -62,11 +62,7 @@ export class WhatIfPanel {
   private readonly runs = choice("Continuations", RUNS, USUAL_RUNS);
   private readonly left = el("select", { aria: { label: "Leave out the actions of" } });
   private readonly window = choice("Length of the actions left out, in seconds", WINDOWS, 1);
-  private readonly note = el("p", { class: "play-note", attributes: { role: "status" } });
-  private readonly act: HTMLButtonElement;
-  private readonly stop: HTMLButtonElement;
-  private readonly bar = el("i");
-  private readonly track = el("div", { class: "film-bar" }, [this.bar]);
+  private readonly request: SessionRequest;
   private readonly result = el("div", { class: "whatif-result" });
   private readonly ghosts = checkbox();
   private of: MatchState | null = null;
@@ -81,8 +77,11 @@ export class WhatIfPanel {
     private readonly play: PlaySession,
     private readonly actions: WhatIfActions,
   ) {
-    this.act = textButton("Ask", () => this.ask(Math.floor(state.tick)), "button wide framed primary");
-    this.stop = textButton("Cancel", () => play.cancel(), "button wide framed");
+    this.request = new SessionRequest(
+      "Ask",
+      () => this.ask(Math.floor(state.tick)),
+      () => play.cancel(),
+    );
     this.ghosts.checked = true;
     this.ghosts.addEventListener("change", () => this.layGhosts());
     this.root = dialog("whatif", "What if?", () => this.close(), [
@@ -94,9 +93,7 @@ export class WhatIfPanel {
         field("Leave out those of", this.left),
         field("for [s]", this.window),
       ]),
-      this.note,
-      this.track,
-      el("div", { class: "whatif-buttons" }, [this.act, this.stop]),
+      ...this.request.parts,
     ]);
   }
 
@@ -132,15 +129,9 @@ export class WhatIfPanel {
     if (state.match !== of || !of) return this.close();
     if (play.welcome && !this.filled) this.fill(of);
     const whatIf = play.whatIf?.request.source.file === of.file ? play.whatIf : null;
-    const no = refusal(of, play.welcome?.sim_version ?? null) || sessionProblem(play);
-    const runs = whatIf !== null && whatIf.result === null && whatIf.problem === "";
-    setText(this.act, `Ask from ${clockText(state.tick / of.header.tick_hz)}`);
-    this.act.disabled = no !== "" || runs;
-    this.stop.hidden = this.track.hidden = !runs;
-    setShare(this.bar, whatIf?.share ?? 0);
-    const problem = no || this.problem || (whatIf?.problem ?? "");
-    setText(this.note, problem || (runs ? (whatIf?.text ?? "") : ""));
-    this.note.classList.toggle("problem-line", problem !== "");
+    const runs = whatIf?.result === null && whatIf.problem === "" ? whatIf : null;
+    setText(this.request.act, `Ask from ${clockText(state.tick / of.header.tick_hz)}`);
+    const no = this.request.show(of, play, runs, this.problem || (whatIf?.problem ?? ""));
     if (this.asks >= 0 && no === "" && this.filled) this.ask(this.asks);
     if (whatIf?.result && whatIf.result !== this.shown) void this.show(whatIf.result, of);
   }

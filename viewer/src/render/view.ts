@@ -148,6 +148,11 @@ export class MatchView {
     ];
   }
 
+  /** Why the map cannot be drawn, "" if it can. */
+  get problem(): string {
+    return this.terrain?.problem ?? "";
+  }
+
   get overlaySettled(): boolean {
     return this.ground?.settled ?? true;
   }
@@ -161,7 +166,7 @@ export class MatchView {
     const { terrain, match } = this;
     const found = [];
     if (!terrain) found.push("map");
-    else if (!terrain.settled || terrain.meshed === 0) found.push(terrain.problem || "terrain");
+    else if (!terrain.settled || terrain.meshed === 0) found.push("terrain");
     if (match.chunk === null) found.push(`chunk ${match.chunkNumber}`);
     else if (this.missingChunks) found.push("earlier chunk");
     return found;

@@ -2,7 +2,9 @@
 
 import { REEL_S } from "../data/reel";
 import type { TierName } from "../quality";
+import { lastTick } from "../control";
 import { readableWords } from "../routes";
+import { mayShow } from "../spoilers";
 import { plaqueOf, plaqueText } from "../render/overlay/plaque";
 import { FilmMaker, type FilmShape } from "./reel_maker";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
@@ -98,6 +100,9 @@ export class SharePanel {
     this.link.hidden = match.id === "file";
     this.noLink.hidden = match.id !== "file";
     this.file.hidden = !inCatalogue(match);
+    // highlights tell the match
+    const filmable = this.film === null && mayShow(this.state, lastTick(match));
+    for (const row of this.films) row.hidden = !filmable;
     if (inCatalogue(match)) this.file.href = this.addresses.file(match.id);
     if (performance.now() - this.statusAt > STATUS_MS) setText(this.note, "");
   }
@@ -136,7 +141,6 @@ export class SharePanel {
 
   private showFilm(making: boolean): void {
     this.filmed.hidden = !making;
-    for (const row of this.films) row.hidden = making;
     setShare(this.filmBar, 0);
     setText(this.filmText, "Loading");
   }

@@ -1,7 +1,7 @@
 // Typed calls to workers: a request returns a promise of its result, or throws an `ApiError` with message and status of
 // the worker's error.
 
-import { ApiError } from "../data/request";
+import { ApiError, received } from "../data/request";
 import type { Calls } from "./messages";
 
 interface Waiting {
@@ -15,11 +15,16 @@ export interface Request {
   call: string;
   args: unknown;
 }
-export type Answer = { number: number; value: unknown } | { number: number; error: string; status: number };
+export type Answer =
+  | { number: number; value: unknown }
+  | { number: number; error: string; status: number }
+  | { received: { bytes: number; total: number } };
 
 export class WorkerLink<Table extends Calls<Table>> {
   private waiting = new Map<number, Waiting>();
   private next = 0;
+  /** What has arrived of the worker's own requests. */
+  received = { bytes: 0, total: 0 };
 
   constructor(private readonly worker: Worker) {
     worker.onmessage = (message: MessageEvent<Answer>) => this.settle(message.data);
@@ -46,6 +51,7 @@ export class WorkerLink<Table extends Calls<Table>> {
   }
 
   private settle(answer: Answer): void {
+    if ("received" in answer) return void (this.received = answer.received);
     const waiting = this.waiting.get(answer.number);
     this.waiting.delete(answer.number);
     if ("error" in answer) waiting?.reject(new ApiError(answer.status, answer.error));
@@ -73,6 +79,7 @@ export function serve<Table extends Calls<Table>>(
     onmessage: (message: MessageEvent<Request>) => Promise<void>;
     postMessage(answer: Answer, transfer?: Transferable[]): void;
   };
+  received.report = () => scope.postMessage({ received: { bytes: received.bytes, total: received.total } });
   scope.onmessage = async ({ data: { number, call, args } }) => {
     try {
       const [value, transfer] = await handlers[call as keyof Table](args as never);
