@@ -2,6 +2,8 @@
 
 import { afterEach, expect, test, vi } from "vitest";
 import { ApiError, received, requestBytes } from "../src/data/request";
+import { WorkerLink } from "../src/workers/link";
+import type { MeshCalls } from "../src/workers/messages";
 import { loadingText } from "../src/text";
 import type { MatchState } from "../src/state";
 
@@ -30,6 +32,16 @@ test("the bytes of a body are counted part by part, of those announced", async (
   ]);
   answer([2], 9, true);
   await expect(requestBytes("x")).rejects.toEqual(new ApiError(0, "The connection to the server was interrupted."));
+});
+
+test("a worker that cannot start answers no call, also none after its failure", async () => {
+  const worker = { postMessage: () => undefined } as unknown as Worker;
+  const link = new WorkerLink<MeshCalls>(worker);
+  const call = () => link.request("ground", { soil: new Uint8Array(), size: [1, 1, 1] });
+  const before = call();
+  worker.onerror?.({ message: "" } as ErrorEvent);
+  await expect(before).rejects.toThrow("cannot start a worker");
+  await expect(call()).rejects.toThrow("cannot start a worker");
 });
 
 test("a loading match names the share that has arrived, and what else it waits for", () => {

@@ -126,7 +126,7 @@ export class Terrain {
       take(await result);
       this.version++;
     } catch (error) {
-      this.problem = String(error); // for instance, the worker was terminated with its match
+      this.problem = (error as Error).message; // for instance, the worker was terminated with its match
     } finally {
       this.pending--;
     }

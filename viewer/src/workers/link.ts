@@ -23,6 +23,7 @@ export type Answer =
 export class WorkerLink<Table extends Calls<Table>> {
   private waiting = new Map<number, Waiting>();
   private next = 0;
+  private broken: Error | null = null; // why the worker never answers
   /** What has arrived of the worker's own requests. */
   received = { bytes: 0, total: 0 };
 
@@ -37,6 +38,7 @@ export class WorkerLink<Table extends Calls<Table>> {
     args: Table[Name]["args"],
     transfer: Transferable[] = [],
   ): Promise<Table[Name]["value"]> {
+    if (this.broken) return Promise.reject(this.broken);
     const number = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(number, { resolve: resolve as (value: unknown) => void, reject });
@@ -59,6 +61,7 @@ export class WorkerLink<Table extends Calls<Table>> {
   }
 
   private fail(error: Error): void {
+    this.broken = error;
     for (const waiting of this.waiting.values()) waiting.reject(error);
     this.waiting.clear();
   }
