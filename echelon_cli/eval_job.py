@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +22,11 @@ from echelon_cli import job, output
 from echelon_cli.options import usage_errors
 
 if TYPE_CHECKING:
-    from echelon.rl.weights import LoadedPolicy
-    from echelon.training.eval_job import EvalPlan
+    from echelon.training.eval_plan import EvalPlan
     from echelon_cli.follow import Follower
 
-POLICY, OPPONENT_POLICY = "policy.safetensors", "opponent.safetensors"
-"""Copies of the policies in the job's folder."""
+POLICY, OPPONENT_POLICY = "policy", "opponent"
+"""Copies of the policies in the job's folder, files or folders."""
 MAX_RESULT_BYTES = 64 << 20
 """Size above which a result counts as damaged; 10,000 matches have some 300 KiB."""
 
@@ -76,21 +77,20 @@ def start(
     policy cannot be read; then no folder is left.
     """
     from echelon.jobs.observers import requested, write_observers
-    from echelon.rl.weights import load_policy
-    from echelon.training.eval_job import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
-    from echelon.training.runtime.devices import resolve_device
+    from echelon.jobs.tickets import resolved_device
+    from echelon.training.eval_plan import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
 
     with usage_errors():
         observers = requested(notify)
-    loaded = None if isinstance(target, str) else load_policy(target)
-    meta = scripted_meta() if loaded is None else loaded.meta
+    policy = None if isinstance(target, str) else _open(target)
+    meta = scripted_meta() if policy is None else policy.meta
     with usage_errors():
         env = environment_of(meta, options.size, options.maps)
     opponent = next((opponent for opponent in opponents if opponent.path), None)
-    other = load_policy(opponent.path) if opponent and opponent.path else None
-    if opponent is not None and other is not None and loaded is not None:
+    other = _open(opponent.path) if opponent and opponent.path else None
+    if opponent is not None and other is not None and policy is not None:
         try:
-            check_interfaces(loaded, other, str(target), opponent.name)
+            check_interfaces(meta, other.meta, str(target), opponent.name)
         except ValueError as error:
             if not ladder:
                 raise
@@ -102,12 +102,12 @@ def start(
     plan = EvalPlan(
         **asdict(options),
         target=f"heuristic:{target}" if isinstance(target, str) else str(target),
-        policy=POLICY if loaded else "",
+        policy=POLICY if policy else "",
         opponents=tuple(opponent.title for opponent in opponents),
         opponent_policy=OPPONENT_POLICY if other else "",
         opponent_mean=opponent is not None and opponent.is_mean,
         ladder=ladder,
-        batch_seeds=batch_seeds(env, str(resolve_device(options.device))),
+        batch_seeds=batch_seeds(env, resolved_device(options.device)),
         run=str(home.absolute()) if home else "",
         replay_prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{int(meta.get('update', 0)):06d}",
     )
@@ -115,9 +115,9 @@ def start(
     if record:
         plan = replace(plan, replays=str(_replays(target, home, paths)))
     with job.kept_if_started(paths):
-        for policy, file in ((loaded, plan.policy), (other, plan.opponent_policy)):
-            if policy is not None:
-                _copy(policy, paths.root / file)
+        for each, name in ((policy, plan.policy), (other, plan.opponent_policy)):
+            if each is not None:
+                each.copy(paths.root / name)
         _admit(plan, paths)
         write_observers(paths, observers)
     spec = new_spec("eval", {"preset": "eval", "eval": asdict(plan)}, {})
@@ -139,12 +139,24 @@ def _replays(target: Path | str, home: Path | None, paths: RunPaths) -> Path:
     )
 
 
-def _copy(policy: LoadedPolicy, path: Path) -> None:
-    """Write a policy as one file with the id of its checkpoint."""
-    from echelon.training.weights import write_export
+@dataclass(frozen=True)
+class PolicySource:
+    """Metadata of a policy, and the function that copies it."""
 
-    meta = {key: value for key, value in policy.meta.items() if key != "files"}
-    write_export(meta, {name: value.detach() for name, value in policy.policy.state_dict().items()}, path)
+    meta: dict[str, Any]
+    copy: Callable[[Path], object]
+
+
+def _open(path: Path) -> PolicySource:
+    """Return a policy after checking its files; torch is loaded for an exported file alone."""
+    from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
+
+    if path.is_file():
+        from echelon.rl.weights import load_policy
+
+        return PolicySource(load_policy(path).meta, partial(shutil.copyfile, path))
+    checkpoint = find_checkpoint(path)
+    return PolicySource(checkpoint.manifest, partial(export_policy_folder, checkpoint))
 
 
 def _admit(plan: EvalPlan, paths: RunPaths) -> None:
@@ -169,7 +181,7 @@ def resume(name: str, as_json: bool = False, target: Path | str | None = None) -
 
     ``target`` is the policy that it evaluates, where the user names it to let the job write beside it.
     """
-    from echelon.training.eval_job import EvalPlan
+    from echelon.training.eval_plan import EvalPlan
 
     paths, spec = job.find_job(name, "eval")
     if target is not None:

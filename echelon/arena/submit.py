@@ -19,7 +19,8 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.store import ENV_SETTING, FOLDER, Store, add_default_levels
 from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.files import make_folder
-from echelon.rl.weights import LoadedPolicy, export_policy_folder, find_checkpoint, load_policy
+from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
+from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.validation import validated
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")

@@ -260,3 +260,13 @@ class EvalConfig:
 
     def __post_init__(self) -> None:
         require_fields(self, "eval")
+
+
+SCRIPTED = "heuristic"
+"""Prefix of opponent names: ``heuristic:medium``."""
+
+
+def level_of(name: str) -> str | None:
+    """Return the level of a scripted opponent, None for a policy."""
+    kind, _, level = name.partition(":")
+    return level if kind == SCRIPTED else None

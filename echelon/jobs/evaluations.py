@@ -33,7 +33,8 @@ from echelon.telemetry.lines import strict
 from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:
-    from echelon.training.eval_job import EvalPart, EvalPlan, PlayedPart
+    from echelon.training.eval_job import PlayedPart
+    from echelon.training.eval_plan import EvalPart, EvalPlan
 
 ADMITTED = ".eval_jobs"
 """File of the jobs that write into a folder, one a line: id and inode."""
@@ -98,7 +99,8 @@ def append_evaluation(path: Path, event: EventEval) -> None:
 def played_parts(path: Path, plan: EvalPlan) -> dict[EvalPart, PlayedPart]:
     """Return the recorded parts of a plan in order of play; a record that is damaged or incomplete does not count."""
     from echelon.training.episode_results import EpisodeResult
-    from echelon.training.eval_job import EvalPart, PlayedPart
+    from echelon.training.eval_job import PlayedPart
+    from echelon.training.eval_plan import EvalPart
     from echelon.validation import validator
 
     read = validator(list[EpisodeResult]).validate_python
@@ -144,7 +146,8 @@ class _Abandoned(Exception):
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    from echelon.training.eval_job import EvalMatches, EvalPlan
+    from echelon.training.eval_job import EvalMatches
+    from echelon.training.eval_plan import EvalPlan
     from echelon.training.runtime.devices import resolve_device
 
     plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))

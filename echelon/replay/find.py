@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from echelon.replay.schema import SUFFIX
+from echelon.replay.schema import MAGIC, SUFFIX
 from echelon.runs import LATEST, RunNotFoundError, RunPaths, find_run, list_runs, match_id, runs_home
+from echelon.state_files import open_regular
 
 
 def home_of(what: str) -> Path | None:
@@ -44,8 +45,10 @@ def _files(run: RunPaths) -> list[Path]:
 
 def _created(file: Path) -> float:
     """Return when a match was recorded [s since the epoch]; 0 for a file that cannot be read."""
-    from echelon.replay.reader import Replay
+    from echelon.replay import codec
 
-    with contextlib.suppress(ValueError, OSError), Replay(file) as replay:
-        return float(replay.header["created"])
+    with contextlib.suppress(ValueError, TypeError, KeyError, OSError), open_regular(file) as opened:
+        codec.check_magic(opened, file.name)
+        head = codec.read_head(opened, len(MAGIC))
+        return float(codec.unpack_map(codec.unpack_payload(head, codec.read_stored(opened, head)))["created"])
     return 0.0

@@ -1,26 +1,34 @@
 """Read checkpoints: a folder per step, valid if its manifest and every file agree.
 
 Only tensors and plain values are read: opening one never runs code. ``echelon.training.checkpoint`` writes them,
-``echelon.rl.weights`` makes policies from them.
+``echelon.rl.weights`` makes policies from them. Torch is loaded with the first tensor.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from echelon.config import EnvConfig
+from echelon.files import atomic_write, make_folder
 from echelon.rl.tensor_files import load_arrays, load_state, load_tensors
 from echelon.runs import load_json
-from echelon.state_files import IrregularFileError, open_regular
+from echelon.state_files import IrregularFileError, open_regular, read_bounded
+from echelon.validation import validated
 from echelon.version import SIM_VERSION
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 FORMAT_VERSION = 2
 WEIGHTS = "model.safetensors"
@@ -174,3 +182,47 @@ def describe(path: Path) -> dict[str, Any]:
         while block := file.read(READ_BLOCK):
             digest.update(block)
     return {"size": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def find_checkpoint(path: Path) -> Checkpoint:
+    """Return the checkpoint at ``path``: a step or policy folder, or the best, else the newest one of a run."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{str(path)!r} is no folder, expected a run, a checkpoint or the folder of a policy")
+    folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
+    if folder.name.startswith("step-"):
+        return open_checkpoint(folder)
+    if (folder / WEIGHTS).is_file():
+        return open_checkpoint(folder, POLICY_FILES)
+    best = read_best(folder)
+    if best is not None and (folder / str(best.get("checkpoint"))).is_dir():
+        return open_checkpoint(folder / str(best["checkpoint"]))
+    found = latest_valid(folder)
+    if found.checkpoint is None:
+        raise ValueError(f"{str(path)!r} contains no valid checkpoint")
+    return found.checkpoint
+
+
+def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint's policy as a folder: ``model.safetensors``, and last ``manifest.json``, which lists it.
+
+    ``facts`` replace entries of the manifest. The policy keeps its id.
+    """
+    weights = read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
+    is_new = not target.exists()
+    try:
+        make_folder(target)
+        atomic_write(target / WEIGHTS, weights)
+        manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
+        atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    except OSError:
+        if is_new:
+            shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def env_config_of(meta: Mapping[str, Any]) -> EnvConfig:
+    """Return the environment configuration in a checkpoint's metadata; raise ``ValueError`` if it has none."""
+    try:
+        return validated(EnvConfig, meta.get("env_cfg"))
+    except ValueError as error:
+        raise ValueError(f"checkpoint does not describe its environment: {error}") from None

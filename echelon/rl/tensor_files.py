@@ -1,7 +1,7 @@
 """Tensors, and the plain values beside them, in safetensors and JSON files of any origin.
 
-Reading runs nothing, and headers and JSON are bounded. Every function that reads raises ``ValueError`` in one line for
-a damaged file; ``OSError`` where the system cannot read it.
+Torch is loaded with the first tensor. Reading runs nothing, and headers and JSON are bounded. Every function that reads
+raises ``ValueError`` in one line for a damaged file; ``OSError`` where the system cannot read it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file as _load_arrays
-from safetensors.torch import load_file as _load_tensors
-from torch import Tensor
 
 from echelon.state_files import is_utf8, open_regular, parse_json, read_bounded
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 HEADER_LENGTH_BYTES = 8
 DESCRIPTORS = "/dev/fd"
@@ -39,8 +40,10 @@ T = TypeVar("T")
 
 
 def load_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
     with _checked_name(path) as name:
-        return read_file(path, lambda: _load_tensors(name, device=str(device)))
+        return read_file(path, lambda: load_file(name, device=str(device)))
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -72,6 +75,8 @@ def split_tensors(state: Mapping[str, Any]) -> tuple[Any, dict[str, Tensor]]:
 
     Names are paths of keys. Tensors are contiguous and share no memory, as safetensors needs.
     """
+    from torch import Tensor
+
     tensors: dict[str, Tensor] = {}
     stored = set[int]()
 

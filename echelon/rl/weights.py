@@ -6,10 +6,7 @@ manifest in their header; a ``.pt`` file from elsewhere is read by ``torch.load(
 
 from __future__ import annotations
 
-import json
 import pickle
-import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,21 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from echelon.config import ModelConfig
-from echelon.files import atomic_write, error_text, make_folder
+from echelon.files import error_text
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.checkpoint import (
-    FORMAT_VERSION,
-    MANIFEST,
-    POLICY_FILES,
-    WEIGHTS,
-    Checkpoint,
-    describe,
-    latest_valid,
-    open_checkpoint,
-    read_best,
-)
+from echelon.rl.checkpoint import FORMAT_VERSION, find_checkpoint
 from echelon.rl.tensor_files import load_metadata, load_tensors, read_file
-from echelon.state_files import open_regular, read_bounded
+from echelon.state_files import open_regular
 from echelon.validation import validated
 
 ZIP_MAGIC = b"PK"
@@ -110,42 +97,6 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
     policy = build_model(config, **sizes, **options)
     load_weights(policy, weights)
     return policy.to(device).eval().requires_grad_(False)
-
-
-def find_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint at ``path``: a step or policy folder, or the best, else the newest one of a run."""
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{str(path)!r} is no folder, expected a run, a checkpoint or the folder of a policy")
-    folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
-    if folder.name.startswith("step-"):
-        return open_checkpoint(folder)
-    if (folder / WEIGHTS).is_file():
-        return open_checkpoint(folder, POLICY_FILES)
-    best = read_best(folder)
-    if best is not None and (folder / str(best.get("checkpoint"))).is_dir():
-        return open_checkpoint(folder / str(best["checkpoint"]))
-    found = latest_valid(folder)
-    if found.checkpoint is None:
-        raise ValueError(f"{str(path)!r} contains no valid checkpoint")
-    return found.checkpoint
-
-
-def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[str, Any] | None = None) -> None:
-    """Write a checkpoint's policy as a folder: ``model.safetensors``, and last ``manifest.json``, which lists it.
-
-    ``facts`` replace entries of the manifest. The policy keeps its id.
-    """
-    weights = read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
-    is_new = not target.exists()
-    try:
-        make_folder(target)
-        atomic_write(target / WEIGHTS, weights)
-        manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
-        atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-    except OSError:
-        if is_new:
-            shutil.rmtree(target, ignore_errors=True)
-        raise
 
 
 def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:

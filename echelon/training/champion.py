@@ -21,7 +21,8 @@ from echelon.config import with_fairness
 from echelon.files import atomic_write
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
-from echelon.rl.weights import export_policy_folder, find_checkpoint, load_policy
+from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
+from echelon.rl.weights import load_policy
 from echelon.runs import find_run
 from echelon.training.policy_agent import env_config_of
 from echelon.training.starting_point import RETURN_STATISTICS, plain_statistics

@@ -12,116 +12,25 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from annotated_types import Interval
 
 from echelon.arena.ratings import policy_rating
-from echelon.config import EnvConfig, Fairness, with_fairness
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
-from echelon.rl.weights import LoadedPolicy, load_policy
+from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
+from echelon.training.eval_plan import EvalPart, EvalPlan, environment_of, scripted_meta
 from echelon.training.evaluation import MakeEnv, ScriptedPolicy, eval_event, make_eval_env, play_episodes
-from echelon.training.opponents.fixed import interface_of, play_against
+from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import SCRIPTED, level_of
 from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.policy_agent import env_config_of
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, EpisodeObserver, RowLayout
-from echelon.validation import validated
-
-MAX_SEEDS = 10**6
-"""Most seeds of an evaluation."""
-ROWS_PER_BATCH = {"cpu": 400, "cuda": 1600}
-"""Mechs that the policy controls in one batch, by type of device; a killed job loses at most one batch."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalPlan:
-    """What an evaluation job plays; stored in its spec."""
-
-    target: str
-    """Policy as the command named it, or a scripted level as ``heuristic:LEVEL``."""
-    policy: str = ""
-    """File with a copy of the policy, relative to the job's folder: checkpoints of a running training are deleted."""
-    opponents: tuple[str, ...]
-    """Names of the opponents: scripted ones as ``heuristic:LEVEL``, and at most one policy."""
-    opponent_policy: str = ""
-    """File with a copy of the opponent's policy; empty where all are scripted."""
-    opponent_mean: bool = False
-    """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
-    ladder: bool = False
-    """Whether the result lists levels."""
-    seeds: Annotated[int, Interval(ge=1, le=MAX_SEEDS)]
-    """Number of held-out seeds; each is played from both sides."""
-    batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
-    """Most seeds of a batch."""
-    weapon_prob: float
-    size: int | None = None
-    """Map edge [vox]; None for that of the training."""
-    maps: Fairness | None = None
-    """Kind of the maps; None for that of the training."""
-    deterministic: bool = True
-    """Mean actions and then sampled ones; otherwise sampled ones only."""
-    device: str = "cpu"
-    threads: int = 0
-    """CPU threads; 0 uses every core."""
-    run: str = ""
-    """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
-    replays: str = ""
-    """Folder of recordings; empty to record nothing."""
-    replay_prefix: str = ""
-
-    @classmethod
-    def from_dict(cls, row: Any) -> EvalPlan:
-        """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
-        try:
-            plan = validated(cls, row)
-        except ValueError as error:
-            raise ValueError(f"evaluation plan is damaged: {error}") from None
-        if not plan.opponents:
-            raise ValueError("evaluation plan has no opponents, expected at least one")
-        policies = [name for name in plan.opponents if level_of(name) is None]
-        if len(policies) != bool(plan.opponent_policy):
-            raise ValueError(f"evaluation plan has {len(policies)} policies as opponents, expected one with its file")
-        return plan
-
-    @property
-    def modes(self) -> tuple[bool, ...]:
-        """Kinds of actions to play: True for mean actions, False for sampled ones; a scripted level has one kind."""
-        return (True,) if level_of(self.target) else (True, False) if self.deterministic else (False,)
-
-    @property
-    def matches(self) -> int:
-        return 2 * self.seeds * len(self.opponents) * len(self.modes)
-
-    def batches(self) -> list[range]:
-        """Return the positions of each batch in the list of seeds; sizes differ by at most one."""
-        count = -(-self.seeds // self.batch_seeds)
-        return [range(i * self.seeds // count, (i + 1) * self.seeds // count) for i in range(count)]
-
-    def parts(self) -> dict[EvalPart, int]:
-        """Return every part in order of play, with its number of matches."""
-        return {
-            EvalPart(batch, opponent, mode): 2 * len(positions)
-            for batch, positions in enumerate(self.batches())
-            for opponent in self.opponents
-            for mode in self.modes
-        }
-
-
-@dataclass(frozen=True)
-class EvalPart:
-    """One batch against one opponent with one kind of actions."""
-
-    batch: int
-    opponent: str
-    deterministic: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,25 +40,6 @@ class PlayedPart:
     part: EvalPart
     results: tuple[EpisodeResult, ...]
     duration_s: float
-
-
-def batch_seeds(env: EnvConfig, device: str) -> int:
-    """Return the most seeds of a batch for environments of this size."""
-    return max(1, ROWS_PER_BATCH[torch.device(device).type] // (2 * env.team_size))
-
-
-def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness | None = None) -> EnvConfig:
-    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] and this fairness if given."""
-    env = env_config_of(meta)
-    env = env if maps is None else with_fairness(env, maps)
-    return env if size is None else replace(env, world=replace(env.world, size_x=size, size_y=size))
-
-
-def check_interfaces(loaded: LoadedPolicy, other: LoadedPolicy, target: str, opponent: str) -> None:
-    """Raise ``ValueError`` where two policies cannot play in one batch."""
-    one, two = (interface_of(environment_of(each.meta), each.policy.obs_dim) for each in (loaded, other))
-    if one != two:
-        raise ValueError(f"opponent {opponent!r} has another observation layout than {target}; both must be equal")
 
 
 class EvalMatches:
@@ -322,11 +212,6 @@ class EvalMatches:
             return {**task, "levels": [{"level": names[name], **asdict(found)} for name, found in stats.items()]}
         ((opponent, found),) = stats.items()
         return {**task, "opponent": opponent, "replays": list(replays), **asdict(found)}
-
-
-def scripted_meta() -> dict[str, Any]:
-    """Return the metadata of a scripted level: it plays in the default environment."""
-    return {"env_cfg": asdict(EnvConfig())}
 
 
 class _FinishedMatches(EpisodeObserver):

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from echelon.config import EnvConfig
 from echelon.rl.build import FlatPolicy
+from echelon.rl.checkpoint import env_config_of as env_config_of
 from echelon.rl.lstm_state import LSTMState
-from echelon.validation import validated
 
 
 class PolicyAgent:
@@ -56,11 +54,3 @@ class PolicyAgent:
 
 PolicyPilot = PolicyAgent
 """Former name of ``PolicyAgent``, still importable."""
-
-
-def env_config_of(meta: Mapping[str, Any]) -> EnvConfig:
-    """Return the environment configuration in a checkpoint's metadata; raise ``ValueError`` if it has none."""
-    try:
-        return validated(EnvConfig, meta.get("env_cfg"))
-    except ValueError as error:
-        raise ValueError(f"checkpoint does not describe its environment: {error}") from None

@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from echelon.rl.weights import check_dimensions, find_checkpoint, load_policy
+from echelon.rl.checkpoint import find_checkpoint
+from echelon.rl.weights import check_dimensions, load_policy
 
 RETURN_STATISTICS = "return_rms"
 """Key of the return statistics in a trainer's state and in a submitted policy."""

@@ -59,7 +59,8 @@ def _policies(source: Path, policies: Mapping[str, Path | None], as_json: bool) 
 
 def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
     """Export a run's policy; return its path, size and largest difference from the original's outputs."""
-    from echelon.rl.weights import export_policy_folder, find_checkpoint, load_policy
+    from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
+    from echelon.rl.weights import load_policy
     from echelon.training.export import export_policy
     from echelon.training.weights import export_checkpoint
 
@@ -126,7 +127,7 @@ def pull(
     as_json: JsonFlag = False,
 ) -> None:
     """Download a published policy and verify it. The commands that use it are printed."""
-    from echelon.rl.weights import find_checkpoint
+    from echelon.rl.checkpoint import find_checkpoint
     from echelon.training.policy_readme import local_name
 
     with usage_errors():
@@ -145,7 +146,7 @@ def pull(
 
 def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
     """Write the files of the repository into ``folder`` and return the id of the policy."""
-    from echelon.rl.weights import export_policy_folder, find_checkpoint
+    from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
     from echelon.training.champion import DROPPED, portable
     from echelon.training.policy_readme import policy_readme
     from echelon_cli.eval_job import run_of

@@ -20,7 +20,7 @@ from echelon.arena.submit import league_env_config, submit
 from echelon.config import EnvConfig, WorldConfig, with_fairness
 from echelon.jobs.config_layers import ConfigError
 from echelon.replay.reader import Replay
-from echelon.rl.weights import export_policy_folder, find_checkpoint
+from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.validation import validated
 from echelon_cli.arena_job import prepare
 from tests.arena.policy_files import SMALL, save

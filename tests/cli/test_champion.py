@@ -16,8 +16,8 @@ from echelon import champion
 from echelon.actions import action_dim
 from echelon.env import layout
 from echelon.replay.reader import Replay
-from echelon.rl.checkpoint import POLICY_FILES, open_checkpoint
-from echelon.rl.weights import export_policy_folder, find_checkpoint, load_policy
+from echelon.rl.checkpoint import POLICY_FILES, export_policy_folder, find_checkpoint, open_checkpoint
+from echelon.rl.weights import load_policy
 from echelon.runs import runs_home
 from echelon.training.champion import install, portable
 from echelon.training.policy_agent import env_config_of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,13 +18,13 @@ from echelon.config import LADDER, with_fairness
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.tickets import Queue
 from echelon.replay.reader import Replay
-from echelon.rl.weights import find_checkpoint
+from echelon.rl.checkpoint import find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs, runs_home
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert
 from echelon.telemetry.log import read_events
 from echelon.training.api import evaluate
-from echelon.training.eval_job import environment_of
+from echelon.training.eval_plan import environment_of
 from echelon.training.evaluation import YARDSTICK
 from echelon.training.weights import export_checkpoint
 from echelon_cli import eval_job
@@ -41,6 +43,15 @@ pytestmark = pytest.mark.usefixtures("jobs_in_process")
 def test_opponent_level_spellings_and_default():
     assert opponent_of("heuristic:hard") == opponent_of("hard") == Opponent("hard")
     assert opponent_of(None).title == "heuristic:medium"
+
+
+def test_plan_of_a_checkpoint_loads_neither_torch_nor_warp(repository):
+    code = (
+        "import sys; import echelon.training.eval_plan; from echelon import champion; "
+        "from echelon_cli import eval_job; "
+        "assert eval_job._open(champion.FOLDER).meta['id'] and not {'torch', 'warp'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=repository)
 
 
 def test_eval_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
@@ -238,7 +249,7 @@ def test_policy_in_no_run_has_results_in_the_job_only(echelon, tmp_path):
     result = parsed(echelon("eval", str(policy), *FEW)[1])
     (job,) = list_runs()
     assert job.id == result["job"] and job.result.exists() and not [*tmp_path.rglob("evals.jsonl")]
-    assert eval_job.run_of(job.root / "policy.safetensors") is None, "a job is no training run"
+    assert eval_job.run_of(job.root / "policy") is None, "a job is no training run"
     policy.unlink()
     again = parsed(echelon("eval", "--resume", job.id, "--json")[1])
     assert again == result, "the job has a copy of the policy"

@@ -32,8 +32,8 @@ from echelon.jobs.spec import JobSpec, read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.plan import SweepPlan
 from echelon.jobs.sweeps.results import read_results
-from echelon.rl.checkpoint import MANIFEST, describe, latest_valid
-from echelon.rl.weights import find_checkpoint, load_policy
+from echelon.rl.checkpoint import MANIFEST, describe, find_checkpoint, latest_valid
+from echelon.rl.weights import load_policy
 from echelon.runs import RunPaths, list_runs, runs_home
 from echelon.telemetry.events import EVENTS, EventRung, EventTrial
 from echelon.telemetry.lines import to_json

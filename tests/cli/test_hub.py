@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from echelon import champion, hub
-from echelon.rl.weights import find_checkpoint
+from echelon.rl.checkpoint import find_checkpoint
 from echelon.runs import create_run
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.log import EventLog

@@ -19,7 +19,7 @@ from echelon.play.config import PlayConfig
 from echelon.play_protocol import CLIENT_TYPES, parse_client
 from echelon.replay import validate as replay
 from echelon.rl.weights import policy_from
-from echelon.training.eval_job import EvalPlan
+from echelon.training.eval_plan import EvalPlan
 from echelon.training.policy_agent import env_config_of
 from echelon.validation import validated
 

@@ -16,7 +16,7 @@ from echelon.runs import RunPaths, create_run
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert, EventEval, EventEvalBatch
 from echelon.telemetry.log import read_events
-from echelon.training.eval_job import ROWS_PER_BATCH
+from echelon.training.eval_plan import ROWS_PER_BATCH
 from echelon_cli import eval_job
 from echelon_cli.eval_job import EvalOptions, Opponent
 from tests.arena.policy_files import SMALL, save

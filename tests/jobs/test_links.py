@@ -18,7 +18,7 @@ from echelon.jobs.supervisor import Supervisor
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.log import EventLog
-from echelon.training.eval_job import EvalPlan
+from echelon.training.eval_plan import EvalPlan
 from tests.jobs.conftest import FILES
 
 

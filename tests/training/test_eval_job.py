@@ -13,10 +13,11 @@ import pytest
 from echelon import champion
 from echelon.config.seeds import eval_seeds
 from echelon.jobs.evaluations import batch_event, played_parts
-from echelon.rl.weights import find_checkpoint
+from echelon.rl.checkpoint import find_checkpoint
 from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import EventLog
-from echelon.training.eval_job import ROWS_PER_BATCH, EvalMatches, EvalPart, EvalPlan, PlayedPart, batch_seeds
+from echelon.training.eval_job import EvalMatches, PlayedPart
+from echelon.training.eval_plan import ROWS_PER_BATCH, EvalPart, EvalPlan, batch_seeds
 from echelon.training.evaluation import evaluate_ladder
 from echelon.training.weights import export_checkpoint
 from tests.arena.policy_files import SMALL, save

@@ -18,6 +18,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.batched_env import BatchedEnv
+from echelon.training.eval_plan import interface_of
 from echelon.training.opponents.pool import SCRIPTED, SEED_OFFSET, level_of, sample_weighted, scripted_name
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.policy_agent import env_config_of
@@ -56,11 +57,6 @@ def play_against(env: BatchedEnv, policy: FlatPolicy, *, seed: int = 0, determin
     """Return a runner that plays ``policy`` in every episode: sampled actions, or with ``deterministic`` the mean."""
     source = FixedOpponents([NAME] * env.sizes.num_envs, {NAME: policy})
     return OpponentRunner(env, source, ThreadPool(1), seed=seed, deterministic=deterministic)
-
-
-def interface_of(env: EnvConfig, obs_dim: int) -> tuple[Any, ...]:
-    """Return what two policies of ``obs_dim`` columns must share to play in one batch."""
-    return obs_dim, env.obs_layout, env.comm_dim
 
 
 def load_champion(env: EnvConfig, device: torch.device | str = "cpu") -> LoadedPolicy:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from echelon.champion import NAME as CHAMPION
 from echelon.config import LADDER, OpponentConfig
+from echelon.config.opponents import SCRIPTED as SCRIPTED
+from echelon.config.opponents import level_of as level_of
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
@@ -26,8 +28,8 @@ from echelon.training.opponents.outcomes import SCORES, outcome_of
 
 SELF = "self"
 """Name of the opponent where both sides learn."""
-SCRIPTED, PAST = "heuristic", "past"
-"""Prefixes of opponent names: ``heuristic:medium``, ``past:120``; ``past`` is also a field of ``MixConfig``."""
+PAST = "past"
+"""Prefix of opponent names: ``past:120``, and a field of ``MixConfig``."""
 SCRIPTED_KIND = "scripted"
 """Field of ``MixConfig`` whose level the curriculum may change."""
 SEED_OFFSET = 13371
@@ -43,12 +45,6 @@ FLOOR = 0.05
 
 def scripted_name(level: str) -> str:
     return f"{SCRIPTED}:{level}"
-
-
-def level_of(name: str) -> str | None:
-    """Return the level of a scripted opponent, None for a policy."""
-    kind, _, level = name.partition(":")
-    return level if kind == SCRIPTED else None
 
 
 class OpponentSource(Protocol):

@@ -1,0 +1,130 @@
+"""The plan of an evaluation job, which a command makes without loading torch."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
+
+from annotated_types import Interval
+
+from echelon.config import EnvConfig, Fairness, with_fairness
+from echelon.config.opponents import level_of
+from echelon.rl.checkpoint import env_config_of
+from echelon.validation import validated
+
+MAX_SEEDS = 10**6
+"""Most seeds of an evaluation."""
+ROWS_PER_BATCH = {"cpu": 400, "cuda": 1600}
+"""Mechs that the policy controls in one batch, by type of device; a killed job loses at most one batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalPlan:
+    """What an evaluation job plays; stored in its spec."""
+
+    target: str
+    """Policy as the command named it, or a scripted level as ``heuristic:LEVEL``."""
+    policy: str = ""
+    """File with a copy of the policy, relative to the job's folder: checkpoints of a running training are deleted."""
+    opponents: tuple[str, ...]
+    """Names of the opponents: scripted ones as ``heuristic:LEVEL``, and at most one policy."""
+    opponent_policy: str = ""
+    """File with a copy of the opponent's policy; empty where all are scripted."""
+    opponent_mean: bool = False
+    """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
+    ladder: bool = False
+    """Whether the result lists levels."""
+    seeds: Annotated[int, Interval(ge=1, le=MAX_SEEDS)]
+    """Number of held-out seeds; each is played from both sides."""
+    batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
+    """Most seeds of a batch."""
+    weapon_prob: float
+    size: int | None = None
+    """Map edge [vox]; None for that of the training."""
+    maps: Fairness | None = None
+    """Kind of the maps; None for that of the training."""
+    deterministic: bool = True
+    """Mean actions and then sampled ones; otherwise sampled ones only."""
+    device: str = "cpu"
+    threads: int = 0
+    """CPU threads; 0 uses every core."""
+    run: str = ""
+    """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
+    replays: str = ""
+    """Folder of recordings; empty to record nothing."""
+    replay_prefix: str = ""
+
+    @classmethod
+    def from_dict(cls, row: Any) -> EvalPlan:
+        """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
+        try:
+            plan = validated(cls, row)
+        except ValueError as error:
+            raise ValueError(f"evaluation plan is damaged: {error}") from None
+        if not plan.opponents:
+            raise ValueError("evaluation plan has no opponents, expected at least one")
+        policies = [name for name in plan.opponents if level_of(name) is None]
+        if len(policies) != bool(plan.opponent_policy):
+            raise ValueError(f"evaluation plan has {len(policies)} policies as opponents, expected one with its file")
+        return plan
+
+    @property
+    def modes(self) -> tuple[bool, ...]:
+        """Kinds of actions to play: True for mean actions, False for sampled ones; a scripted level has one kind."""
+        return (True,) if level_of(self.target) else (True, False) if self.deterministic else (False,)
+
+    @property
+    def matches(self) -> int:
+        return 2 * self.seeds * len(self.opponents) * len(self.modes)
+
+    def batches(self) -> list[range]:
+        """Return the positions of each batch in the list of seeds; sizes differ by at most one."""
+        count = -(-self.seeds // self.batch_seeds)
+        return [range(i * self.seeds // count, (i + 1) * self.seeds // count) for i in range(count)]
+
+    def parts(self) -> dict[EvalPart, int]:
+        """Return every part in order of play, with its number of matches."""
+        return {
+            EvalPart(batch, opponent, mode): 2 * len(positions)
+            for batch, positions in enumerate(self.batches())
+            for opponent in self.opponents
+            for mode in self.modes
+        }
+
+
+@dataclass(frozen=True)
+class EvalPart:
+    """One batch against one opponent with one kind of actions."""
+
+    batch: int
+    opponent: str
+    deterministic: bool
+
+
+def batch_seeds(env: EnvConfig, device: str) -> int:
+    """Return the most seeds of a batch for environments of this size."""
+    return max(1, ROWS_PER_BATCH[device.partition(":")[0]] // (2 * env.team_size))
+
+
+def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness | None = None) -> EnvConfig:
+    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] and this fairness if given."""
+    env = env_config_of(meta)
+    env = env if maps is None else with_fairness(env, maps)
+    return env if size is None else replace(env, world=replace(env.world, size_x=size, size_y=size))
+
+
+def interface_of(env: EnvConfig, obs_dim: int) -> tuple[Any, ...]:
+    """Return what two policies of ``obs_dim`` columns must share to play in one batch."""
+    return obs_dim, env.obs_layout, env.comm_dim
+
+
+def check_interfaces(meta: dict[str, Any], other: dict[str, Any], target: str, opponent: str) -> None:
+    """Raise ``ValueError`` where two policies cannot play in one batch."""
+    one, two = (interface_of(environment_of(each), each.get("obs_dim", 0)) for each in (meta, other))
+    if one != two:
+        raise ValueError(f"opponent {opponent!r} has another observation layout than {target}; both must be equal")
+
+
+def scripted_meta() -> dict[str, Any]:
+    """Return the metadata of a scripted level: it plays in the default environment."""
+    return {"env_cfg": asdict(EnvConfig())}
