@@ -73,6 +73,20 @@ describe("a play session", () => {
     expect([session.ended?.winner, session.progress, session.problem]).toEqual(["blue", "", "no policy"]);
   });
 
+  test("takes a connection that hangs for a lost one, and opens another", () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "setTimeout", "clearInterval", "clearTimeout", "performance"] });
+    connected();
+    const hanging = TestSocket.last;
+    hanging.onopen();
+    vi.advanceTimersByTime(9500);
+    hanging.answer({ t: "pong" });
+    vi.advanceTimersByTime(9500);
+    expect([TestSocket.last === hanging, hanging.sent.filter(({ t }) => t === "ping").length]).toEqual([true, 6]);
+    vi.advanceTimersByTime(6000);
+    expect(TestSocket.last).not.toBe(hanging);
+    vi.useRealTimers();
+  });
+
   test("pauses behind a dialog for one pilot only, and leaves a pause of the pilot alone", () => {
     const session = connected();
     const sent = () => TestSocket.last.sent.flatMap((each) => (each.t === "pace" ? [each.paused] : []));

@@ -7,6 +7,8 @@ import { PLAY_SEAT_HOLD_S, PLAY_VERSION, type PlayMessage, type PlayRequest } fr
 
 const RETRY_MS = [300, 700, 1500, 3000, 5000]; // delays before reconnecting
 const NAME = "human";
+const SILENCE_MS = 10_000; // longest silence of a session, which answers pings at once; then the connection is lost
+const PING_MS = 3000; // time between pings
 /** Why the server closes a connection for good, in one line. */
 const ENDS: Record<number, string> = {
   1001: "The play session has ended.",
@@ -39,7 +41,9 @@ export class PlaySocket {
   private failures = 0;
   private lostAt = 0; // time of the loss [ms], 0 while connected
   private timer = 0;
+  private heardAt = 0; // time of the last message or opening [ms]
   private done = false;
+  private readonly pings = window.setInterval(() => this.ping(), PING_MS);
 
   constructor(
     private readonly url: string,
@@ -53,14 +57,26 @@ export class PlaySocket {
     const socket = new WebSocket(this.url);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
-    socket.onopen = () => this.send({ t: "hello", version: PLAY_VERSION, token: this.token, name: NAME });
+    socket.onopen = () => {
+      this.heardAt = performance.now();
+      this.send({ t: "hello", version: PLAY_VERSION, token: this.token, name: NAME });
+    };
     socket.onmessage = ({ data }) => {
+      this.heardAt = performance.now();
       const message = parseMessage(data);
       if (!message || this.done) return;
       this.failures = this.lostAt = 0;
       this.events.message(message);
     };
     socket.onclose = ({ code }) => this.handleClose(code);
+  }
+
+  /** Ask for a sign of life; a tunnel that hangs closes nothing, so silence counts as a loss. */
+  private ping(): void {
+    if (!this.send({ t: "ping", n: 0 }) || performance.now() - this.heardAt < SILENCE_MS) return;
+    if (this.socket) this.socket.onmessage = this.socket.onclose = null;
+    this.socket?.close();
+    this.handleClose(0);
   }
 
   private handleClose(code: number): void {
@@ -89,6 +105,7 @@ export class PlaySocket {
   close(): void {
     this.done = true;
     window.clearTimeout(this.timer);
+    window.clearInterval(this.pings);
     this.socket?.close();
   }
 }
