@@ -82,7 +82,7 @@ describe("a play session", () => {
     hanging.answer({ t: "pong" });
     vi.advanceTimersByTime(9500);
     expect([TestSocket.last === hanging, hanging.sent.filter(({ t }) => t === "ping").length]).toEqual([true, 6]);
-    vi.advanceTimersByTime(6000);
+    vi.advanceTimersByTime(9000);
     expect(TestSocket.last).not.toBe(hanging);
     vi.useRealTimers();
   });

@@ -41,7 +41,7 @@ export class PlaySocket {
   private failures = 0;
   private lostAt = 0; // time of the loss [ms], 0 while connected
   private timer = 0;
-  private heardAt = 0; // time of the last message or opening [ms]
+  private askedAt = 0; // time of the first ping since the last message [ms], 0 none
   private done = false;
   private readonly pings = window.setInterval(() => this.ping(), PING_MS);
 
@@ -57,12 +57,9 @@ export class PlaySocket {
     const socket = new WebSocket(this.url);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
-    socket.onopen = () => {
-      this.heardAt = performance.now();
-      this.send({ t: "hello", version: PLAY_VERSION, token: this.token, name: NAME });
-    };
+    socket.onopen = () => this.send({ t: "hello", version: PLAY_VERSION, token: this.token, name: NAME });
     socket.onmessage = ({ data }) => {
-      this.heardAt = performance.now();
+      this.askedAt = 0;
       const message = parseMessage(data);
       if (!message || this.done) return;
       this.failures = this.lostAt = 0;
@@ -73,7 +70,10 @@ export class PlaySocket {
 
   /** Ask for a sign of life; a tunnel that hangs closes nothing, so silence counts as a loss. */
   private ping(): void {
-    if (!this.send({ t: "ping", n: 0 }) || performance.now() - this.heardAt < SILENCE_MS) return;
+    if (!this.send({ t: "ping", n: 0 })) return;
+    this.askedAt ||= performance.now();
+    if (performance.now() - this.askedAt < SILENCE_MS) return;
+    this.askedAt = 0;
     if (this.socket) this.socket.onmessage = this.socket.onclose = null;
     this.socket?.close();
     this.handleClose(0);
