@@ -92,10 +92,9 @@ def test_job_script_trains_on_two_nodes_and_is_queued_again_after_a_stop(tmp_pat
     environment = {"REQUEUED": str(requeued)}
     go = tmp_path / "go"
     job = sbatch(run.root, tmp_path, "--preset", "quickstart", *options, **environment, TERM_AFTER=str(go))
-    while not (run.metrics.exists() and '"update"' in run.metrics.read_text()):
+    while not (run.metrics.exists() and '"update"' in run.metrics.read_text() and job_status(run).state == "running"):
         assert job.poll() is None, job.communicate()[0]
         time.sleep(0.2)
-    assert job_status(run).state == "running"
     for refused in (require_ended, remove):
         with pytest.raises(ValueError, match="run 'run' is running"):
             refused(run)
