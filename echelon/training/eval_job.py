@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from echelon import champion
 from echelon.arena.ratings import policy_rating
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
@@ -142,9 +143,10 @@ class EvalMatches:
             prefix=self.plan.replay_prefix,
             policy=TeamInfo(
                 name=name,
+                level="" if self.policy else self.plan.target,
                 checkpoint=str(self.meta.get("id", "")),
                 rating=self.ratings[part.deterministic],
-                mean=part.deterministic or None,
+                mean=(part.deterministic and self.policy is not None) or None,
             ),
             opponent=TeamInfo(
                 name=opponent,
@@ -159,7 +161,8 @@ class EvalMatches:
         return Recording(batch, plan)
 
     def names(self, opponent: str) -> tuple[str, str]:
-        return f"update {self.update}" if self.policy else self.plan.target, level_of(opponent) or opponent
+        own = "champion" if Path(self.plan.target) == champion.FOLDER else f"update {self.update}"
+        return own if self.policy else level_of(self.plan.target) or "", level_of(opponent) or opponent
 
     def stats(self, opponent: str, played: Mapping[EvalPart, PlayedPart]) -> EvalStats:
         """Return the statistics against an opponent, from all its parts."""

@@ -88,7 +88,7 @@ class Recording(EpisodeObserver):
 
     def before_step(self, estimate: Callable[[], Estimates]) -> None:
         """Store the estimates of the coming step, if policy columns are recorded."""
-        if self._recorder.policy_columns is not None and not self.fault:
+        if self.plan.policy_columns and not self.fault:
             batch, rows, estimates = self._env.engine.batch, self._env.rows.agent, estimate()
             wp.to_torch(batch["value"]).view(-1).index_copy_(0, rows, estimates.value.float())
             wp.to_torch(batch["chances"]).flatten(0, 1).index_copy_(0, rows, estimates.chances.float())

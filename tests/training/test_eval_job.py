@@ -13,6 +13,7 @@ import pytest
 from echelon import champion
 from echelon.config.seeds import eval_seeds
 from echelon.jobs.evaluations import batch_event, played_parts
+from echelon.replay.reader import Replay
 from echelon.rl.checkpoint import find_checkpoint
 from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import EventLog
@@ -111,6 +112,18 @@ def test_resumed_evaluation_equals_undisturbed_one(folder, tmp_path):
     most = max(ROWS_PER_BATCH.values()) // SHORT.team_size
     assert len(to_json(last)) / len(last.results) * most < MAX_RECORD_BYTES, "longer records cannot be read"
     assert last.wins == round(matches.stats("heuristic:hard", whole).sampled_win_rate * 6)
+
+
+def test_recordings_name_pilots_and_kind_of_actions(folder, tmp_path):
+    plan = replace(PLAN, seeds=1, opponents=("heuristic:easy",), replays=str(tmp_path))
+    scripted = replace(plan, target="heuristic:hard", policy="", replay_prefix="scripted")
+    found = {}
+    for each in (plan, scripted):
+        played(each, folder)
+        with Replay(next(tmp_path.glob(f"{each.replay_prefix}-*-blue.ecr"))) as replay:
+            found[each.target] = [(team["name"], team["level"], team.get("mean")) for team in replay.header["teams"]]
+    easy = ("easy", "heuristic:easy", None)
+    assert found == {"one": [("update 1", "", True), easy], "heuristic:hard": [("hard", "heuristic:hard", None), easy]}
 
 
 def test_damaged_batch_records_are_played_again(folder, tmp_path):
