@@ -30,6 +30,8 @@ LEAGUE = SPREAD.with_name("league-exploiter.ecr")
 FIGHTS = 460
 """A tick of that match at which both teams fight."""
 PHONES: Any = {"portrait": {"width": 390, "height": 844}, "landscape": {"width": 844, "height": 390}}
+ZOOMED: Any = {"width": 640, "height": 400}
+"""The window of a desktop of 1280x800 at 200 %."""
 LEAST_TEXT_PX, LEAST_TARGET_PX, RETICLE_PX = 11, 38, 15
 HELP = ".help:not(.pilot-controls)"
 FREE_AREA = """() => {
@@ -91,6 +93,7 @@ STRETCH = """(name) => {
 SHRINK = "() => document.querySelectorAll('.stretch').forEach((more) => more.remove())"
 PANELS = {
     "showTable": ".table", "showPilot": ".pilot", "showChart": ".charts", "showHelp": HELP, "showShare": ".share",
+    "showSettings": ".settings:not(.takeover)", "showEnd": ".end-card",
 }  # fmt: skip
 BESIDE_THE_PLAYER = ("showTable", "showPilot", "showChart")
 """Panels that cover neither score nor player in portrait."""
@@ -289,14 +292,22 @@ def test_phone_cuts_nothing_and_targets_fit_thumbs(phone):
     assert min(phone.evaluate(TARGETS)) >= LEAST_TARGET_PX
     assert phone.evaluate(SMALL, LEAST_TEXT_PX) == []
     assert len(phone.evaluate(LINES)) == (3 if width < 500 else 2)
-    names = phone.locator(".score-name")
-    assert names.evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).length") == 0
+    cut = "all => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent)"
+    assert phone.locator(".score-name, .zone-hold").evaluate_all(cut) == []
+    if width > height:
+        phone.set_viewport_size(ZOOMED)
+        pass_frames(phone, 5)
+        names = [name for name in names if name not in (TOOLS, ".controls .button")]
+        assert phone.evaluate(CUT, names) == []
+        assert phone.locator(".score-name, .zone-hold, .inspector-facts").evaluate_all(cut) == []
 
 
 def test_phone_panels_lie_inside_the_window_beside_the_player(phone):
     width, height = phone.viewport_size["width"], phone.viewport_size["height"]
     select(phone, 0)
     for flag, name in PANELS.items():
+        if flag == "showEnd":
+            seek(phone, state(phone, "match.index.chunks.at(-1)[1]"))
         phone.evaluate(f"() => {{ echelon.state.{flag} = true; }}")
         panel = phone.locator(name)
         panel.wait_for(state="visible")

@@ -59,7 +59,7 @@ export function aliveCounts({ header, poses }: Pick<MatchState, "header" | "pose
 }
 
 export function aliveText(alive: number, all: number): string {
-  return all > 10 ? `${alive} of ${all} alive` : `${alive} alive`;
+  return all > 10 ? `${alive}/${all} alive` : `${alive} alive`;
 }
 
 const UNDECIDED = "Undecided";

@@ -70,6 +70,11 @@ export function sideName(header: Header, team: number): string {
   return name === teamName(header, 1 - team) ? `${SIDES[team]} (${name})` : name;
 }
 
+/** Return a name as two narrow lines hold it: of a long one the beginning and the end. */
+export function shortName(name: string): string {
+  return name.length > 26 ? `${name.slice(0, 14)}…${name.slice(-11)}` : name;
+}
+
 /** Return the last two words of a run's id, as `short_run_id` of echelon/runs.py. */
 export function runLabel(run: string): string {
   const words = run.split("-");

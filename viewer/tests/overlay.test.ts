@@ -1,12 +1,13 @@
 // The overlay: labels do not overlap, fewer of them in crowds, names of at least 11 px, few lines in large battles.
 
 import { describe, expect, test } from "vitest";
+import { frontLine } from "../src/data/front_line";
 import { packsOf, recentDamage } from "../src/data/packs";
 import type { Chunk } from "../src/data/replay";
 import { EventKind, type Header, MechFlag } from "../src/protocol.gen";
 import type { Box } from "../src/framing";
 import { linksOf } from "../src/render/links";
-import { type Label, leaderStart, liftOff, mostPlates, overlap, placeLabels } from "../src/render/overlay/layout";
+import { type Label, leaderStart, liftOff, overlap, placeLabels, platedMechs } from "../src/render/overlay/layout";
 import { nameHeight } from "../src/render/overlay/plates";
 import type { MatchState } from "../src/state";
 import { draws, eventRows } from "./fixtures";
@@ -46,7 +47,7 @@ describe("placeLabels", () => {
     const phone: Box = { left: 88, top: 90, right: 756, bottom: 190 };
     const team = (x: number) => Array.from({ length: 8 }, (_, i) => ({ x, y: 150 + i, width: 64, height: 17 }));
     const near = [...team(100), ...team(740)];
-    const far = near.map((label) => ({ ...label, anywhere: true }));
+    const far = near.map((label) => ({ ...label, reach: Infinity }));
     expect(placeLabels(near, phone)).toContain(null);
     expect(placeLabels(far, phone)).not.toContain(null);
   });
@@ -85,8 +86,54 @@ test("names are at least 11 px high at any distance", () => {
   expect(nameHeight(10)).toBeGreaterThan(nameHeight(100));
 });
 
-test("mostPlates is every living mech in small matches and few in large battles", () => {
-  expect([10, 20, 50, 200].map(mostPlates)).toEqual([10, 20, 24, 10]);
+describe("platedMechs", () => {
+  const cases = (count: number) =>
+    Array.from({ length: count }, (_, mech) => ({
+      mech,
+      own: mech >= count - 5,
+      fights: mech % 2 === 1,
+      far: mech + 1,
+    }));
+
+  test("is every living mech in small matches and 24 in crowds: the selected pack, those that fight, the nearest", () => {
+    expect(platedMechs(cases(10), 10)).toHaveLength(10);
+    expect(platedMechs(cases(50), 50)).toHaveLength(24);
+    expect(platedMechs(cases(50), 50).slice(0, 8)).toEqual([45, 46, 47, 48, 49, 1, 3, 5]);
+  });
+
+  test("is in large battles the selected pack and at most ten mechs close to the camera, however many fight", () => {
+    const far = cases(200).map((each) => ({ ...each, far: each.far + 60 }));
+    expect(platedMechs(far, 200)).toEqual([195, 196, 197, 198, 199]);
+    const near = platedMechs(cases(200), 200);
+    expect(near).toHaveLength(10);
+    expect(Math.max(...near.filter((mech) => mech < 195))).toBeLessThan(30);
+  });
+});
+
+test("frontLine lies in the middle between two equal rows of mechs, and tells nothing of those that are not shown", () => {
+  const rows = (mechs: number) => {
+    const all = (value: (mech: number) => number) => Float32Array.from({ length: mechs }, (_, mech) => value(mech));
+    const header = {
+      world: { size: [100, 80, 20] },
+      roster: Array.from({ length: mechs }, (_, mech) => ({ team: mech % 2, present: true })),
+    } as unknown as Header;
+    const x = all((mech) => (mech % 2 ? 58 : 42));
+    const poses = { x, y: all((mech) => 10 + (60 * mech) / mechs), flags: all(() => MechFlag.ALIVE) };
+    return { header, poses: poses as unknown as MatchState["poses"], shown: all(() => 1) };
+  };
+  const { header, poses, shown } = rows(80);
+  const ends = frontLine(header, poses, shown).flat();
+  for (const [x] of ends) expect(Math.abs(x - 50)).toBeLessThan(1.5);
+  const along = ends.map(([, y]) => y);
+  expect(Math.max(...along) - Math.min(...along)).toBeGreaterThan(50);
+  expect(
+    frontLine(
+      header,
+      poses,
+      shown.map((_, mech) => (mech % 2 ? 0 : 1)),
+    ),
+  ).toEqual([]);
+  expect(frontLine(...(Object.values(rows(20)) as Parameters<typeof frontLine>))).toEqual([]);
 });
 
 /** A match in which everyone is painted and the first mech knows all others. */

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
 import { aliveText, goalText, outcomeText, resultText, winnerText, zoneText } from "../src/score_text";
-import { policyName, teamName } from "../src/text";
+import { policyName, shortName, teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";
 
@@ -38,8 +38,13 @@ test("pointsText has one decimal and never shows a goal that is not reached", ()
   expect([0, 5.44, 9.8, 29.98, 30].map(pointsText)).toEqual(["0.0", "5.4", "9.8", "29.9", "30.0"]);
 });
 
+test("shortName keeps short names, and the beginning and the end of long ones", () => {
+  expect(shortName("update 12 of stormy-marten")).toBe("update 12 of stormy-marten");
+  expect(shortName("update 1345 of paper-baseline-lr-0.0003-s12")).toBe("update 1345 of…-0.0003-s12");
+});
+
 test("aliveText names the size of large teams", () => {
-  expect([aliveText(4, 5), aliveText(87, 100)]).toEqual(["4 alive", "87 of 100 alive"]);
+  expect([aliveText(4, 5), aliveText(87, 100)]).toEqual(["4 alive", "87/100 alive"]);
 });
 
 test("outcomeText names winner and ending, winnerText the winner", () => {

@@ -4,6 +4,12 @@ import { EventKind, type Header } from "../protocol.gen";
 import { type Chunk, firstAfter } from "./replay";
 
 const FIGHT_S = 3; // time for which a hit counts [s]
+const BATTLE = 60; // with more living mechs, packs have labels and only mechs near the camera have plates
+
+/** Return whether a number of living mechs is a large battle, in which packs are labelled and few lines are drawn. */
+export function isBattle(living: number): boolean {
+  return living > BATTLE;
+}
 
 export interface Pack {
   readonly team: 0 | 1;

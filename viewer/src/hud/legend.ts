@@ -15,6 +15,7 @@ const SYMBOLS: readonly (readonly [string, string])[] = [
   ["line target", "Selected mech's target"],
   ["line contact", "Contact it knows of"],
   ["line watched", "Hostile that has detected it"],
+  ["line front", "Front line of a large battle"],
   ["ring", "Its radar range"],
   ["bubble ecm", "ECM: jams hostile sensors"],
   ["bubble eccm", "ECCM: counters jamming"],

@@ -2,6 +2,7 @@
 // centres the camera there.
 
 import * as control from "../control";
+import { frontLine } from "../data/front_line";
 import { sensorRanges } from "../data/sensor_ranges";
 import { cellIndex } from "../spaces";
 import { APPEARANCES, type Appearance, RANGE_STYLES, TEAMS } from "../palette";
@@ -26,10 +27,9 @@ export class Minimap {
 
   constructor(private readonly state: ViewerState) {
     const go = (event: PointerEvent) => {
-      if (event.buttons !== 1) return;
-      const box = this.canvas.getBoundingClientRect();
       const { match } = this.state;
-      if (!match) return;
+      if (event.buttons !== 1 || !match) return;
+      const box = this.canvas.getBoundingClientRect();
       const [sizeX, sizeY] = match.header.world.size;
       control.centreOn(
         this.state,
@@ -65,6 +65,7 @@ export class Minimap {
     this.drawCamera(brush, match, scale);
     if (this.state.showLinks) this.drawRanges(brush, match, scale);
     this.drawMechs(brush, match, scale);
+    this.drawFront(brush, match, scale);
   }
 
   private paintGround(match: MatchState): void {
@@ -75,18 +76,14 @@ export class Minimap {
     this.ground = el("canvas");
     [this.ground.width, this.ground.height] = [sizeX, sizeY];
     const picture = new ImageData(sizeX, sizeY);
+    const of = (x: number, y: number, z: number) =>
+      APPEARANCES[scenery.appearances[cellIndex(x, y, z, sizeX, sizeY)] as Appearance];
     for (let y = 0; y < sizeY; y++) {
       for (let x = 0; x < sizeX; x++) {
         let z = Math.min(sizeZ, scenery.top) - 1;
-        while (
-          z > 0 &&
-          APPEARANCES[scenery.appearances[cellIndex(x, y, z, sizeX, sizeY)] as Appearance].form === "none"
-        )
-          z--;
-        const colour =
-          APPEARANCES[scenery.appearances[cellIndex(x, y, Math.max(0, z), sizeX, sizeY)] as Appearance].map ||
-          APPEARANCES[1 as Appearance].map;
-        const light = 0.85 + LIFT * Math.max(0, z);
+        while (z > 0 && of(x, y, z).form === "none") z--;
+        const colour = of(x, y, z).map || APPEARANCES[1 as Appearance].map;
+        const light = 0.85 + LIFT * z;
         picture.data.set(
           [((colour >> 16) & 255) * light, ((colour >> 8) & 255) * light, (colour & 255) * light, 255],
           (x + (sizeY - 1 - y) * sizeX) * 4,
@@ -124,6 +121,17 @@ export class Minimap {
     brush.restore();
   }
 
+  private drawFront(brush: CanvasRenderingContext2D, { header, poses, shown }: MatchState, scale: number): void {
+    brush.beginPath();
+    for (const [from, to] of frontLine(header, poses, shown)) {
+      brush.moveTo(...from);
+      brush.lineTo(...to);
+    }
+    brush.lineWidth = 2 / scale;
+    brush.strokeStyle = "#fff";
+    brush.stroke();
+  }
+
   private drawCamera(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
     const { camera, selected } = this.state;
     if (camera.mode === "top") return;
@@ -149,32 +157,27 @@ export class Minimap {
     const { poses, header, shown } = match;
     if (Number.isNaN(poses.tick)) return;
     const size = SIGN / scale / Math.max(1, Math.sqrt(header.mechs / 20));
+    const around = (angle: number, reach: number) => [Math.cos(angle) * reach, Math.sin(angle) * reach] as const;
     header.roster.forEach(({ team, present }, mech) => {
       if (!present || shown[mech] < 0.5) return;
       const alive = (poses.flags[mech] & MechFlag.ALIVE) !== 0;
       brush.save();
       brush.translate(poses.x[mech], poses.y[mech]);
+      brush.rotate(poses.yaw[mech]);
       brush.globalAlpha = alive ? 1 : 0.35;
       brush.fillStyle = TEAMS[team].css;
       brush.strokeStyle = mech === this.state.selected ? "#fff" : "rgba(5, 8, 12, 0.9)";
       brush.lineWidth = (mech === this.state.selected ? 2 : 1) / scale;
       brush.beginPath();
       if (team === 0) brush.arc(0, 0, size, 0, 2 * Math.PI);
-      else
-        for (const [dx, dy] of [
-          [1.2, 0],
-          [0, 1.2],
-          [-1.2, 0],
-          [0, -1.2],
-        ])
-          brush.lineTo(dx * size, dy * size);
+      else for (const turn of [0, 0.5, 1, 1.5]) brush.lineTo(...around(turn * Math.PI, 1.2 * size));
       brush.closePath();
       brush.fill();
       brush.stroke();
       if (alive) {
         brush.beginPath();
-        brush.moveTo(Math.cos(poses.yaw[mech]) * size, Math.sin(poses.yaw[mech]) * size);
-        brush.lineTo(Math.cos(poses.yaw[mech]) * size * 2.1, Math.sin(poses.yaw[mech]) * size * 2.1);
+        brush.moveTo(size, 0);
+        brush.lineTo(2.1 * size, 0);
         brush.strokeStyle = TEAMS[team].css;
         brush.lineWidth = 1.6 / scale;
         brush.stroke();

@@ -109,7 +109,7 @@ export class Roster {
   }
 
   /** Update the rows of packs; they keep their order. */
-  private updatePacks(match: MatchState): void {
+  private updatePacks(match: MatchState, blank: boolean): void {
     const { header, poses, store, chunkNumber, chunk } = match;
     const alive = (mech: number) => (poses.flags[mech] & MechFlag.ALIVE) !== 0;
     const hpOf = (mech: number) => header.chassis[header.roster[mech].chassis]?.hp ?? 100;
@@ -119,8 +119,8 @@ export class Roster {
     const damage = recentDamage(chunks, poses.tick, header.tick_hz, header.mechs);
     for (const { pack, head, alive: count, hp } of this.packs) {
       const living = pack.mechs.filter(alive);
-      setText(count, `${living.length}/${pack.mechs.length}`);
-      setShare(hp, total(living, (mech) => poses.hp[mech]) / total(pack.mechs, hpOf));
+      setText(count, blank ? "–" : `${living.length}/${pack.mechs.length}`);
+      setShare(hp, blank ? 0 : total(living, (mech) => poses.hp[mech]) / total(pack.mechs, hpOf));
       head.classList.toggle("fights", total(pack.mechs, (mech) => damage[mech]) > 0);
       head.classList.toggle("dead", living.length === 0);
       head.setAttribute("aria-label", `Pack ${pack.number}, ${living.length} of ${pack.mechs.length} alive`);
@@ -162,40 +162,29 @@ export class Roster {
     const { header, poses } = match;
     this.follow();
     const blank = Number.isNaN(poses.tick); // nothing is known of the moment
-    if (this.packs.length > 0 && !blank) this.updatePacks(match);
-    for (const { alive, hp } of blank ? this.packs : []) {
-      setText(alive, "–");
-      setShare(hp, 0);
-    }
+    if (this.packs.length > 0) this.updatePacks(match, blank);
     for (const { mech, root, hp, points, heat, stability, state } of this.rows) {
       const spec = header.chassis[header.roster[mech].chassis];
       const flags = poses.flags[mech];
       const hidden = blank || match.shown[mech] < 0.5; // hidden by the fog of war
       root.classList.toggle("fogged", hidden);
       const alive = (flags & MechFlag.ALIVE) !== 0;
+      const seen = alive && !hidden;
       const hot = poses.heat[mech] / (spec?.heat_cap ?? 100);
-      setShare(hp, alive && !hidden ? poses.hp[mech] / (spec?.hp ?? 100) : 0);
-      setShare(heat, alive && !hidden ? hot : 0);
-      setShare(stability, alive && !hidden ? poses.stability[mech] / 100 : 0);
-      setText(points, alive && !hidden ? String(Math.ceil(poses.hp[mech])) : "");
+      setShare(hp, seen ? poses.hp[mech] / (spec?.hp ?? 100) : 0);
+      setShare(heat, seen ? hot : 0);
+      setShare(stability, seen ? poses.stability[mech] / 100 : 0);
+      setText(points, seen ? String(Math.ceil(poses.hp[mech])) : "");
       const words = blank ? "" : hidden ? "not seen" : stateText(flags);
       setText(state, words);
       state.dataset.state = words;
       root.classList.toggle("dead", !alive && !blank);
-      root.classList.toggle("hot", alive && !hidden && hot >= HOT);
+      root.classList.toggle("hot", seen && hot >= HOT);
       root.classList.toggle("selected", this.state.selected === mech);
       root.setAttribute("aria-pressed", String(this.state.selected === mech));
-      const status = blank
-        ? "unknown"
-        : hidden
-          ? "not seen"
-          : alive
-            ? `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %`
-            : "";
-      root.setAttribute(
-        "aria-label",
-        `${header.roster[mech].name} ${className(header, mech)} ${status} ${hidden ? "" : stateText(flags)}`,
-      );
+      const figures = `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %`;
+      const status = blank ? "unknown" : `${seen ? figures : ""} ${words}`;
+      root.setAttribute("aria-label", `${header.roster[mech].name} ${className(header, mech)} ${status}`);
     }
   }
 }

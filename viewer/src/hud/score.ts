@@ -8,7 +8,7 @@ import { damageText } from "../data/damage";
 import { rateText } from "../quality";
 import { describe, el, setShare, setText } from "./dom";
 import { aliveCounts, aliveText, goalText, holdAt, isOver, limitText, outcomeText, zoneText } from "../score_text";
-import { chanceText, sideName, teamName } from "../text";
+import { chanceText, shortName, sideName, teamName } from "../text";
 import { basisText, isEven } from "./win_text";
 
 const MOST_PIPS = 10; // largest team with a pip per mech
@@ -50,7 +50,7 @@ export class ScoreBar {
   open(match: MatchState): void {
     const { header } = match;
     this.halves.forEach((half, team) => {
-      setText(half.name, teamName(header, team));
+      setText(half.name, shortName(teamName(header, team)));
       half.name.title = teamName(header, team);
       setText(half.limit, `/${limitText(header)}`);
       const members = header.roster.filter((mech) => mech.team === team && mech.present);

@@ -2,13 +2,13 @@
 // from painters to painted mechs. Pure.
 
 import { contactsOf, hasDetected } from "../data/fog_of_war";
+import { isBattle } from "../data/packs";
 import type { Chunk } from "../data/replay";
 import type { Point } from "../framing";
 import { frameAt } from "../interpolate";
 import { TEAMS } from "../palette";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState } from "../state";
-import { isBattle } from "./overlay/layout";
 
 const AIM = 0xffe08a;
 const PAINT = 0xff5fd0;

@@ -9,7 +9,8 @@ import { isHidden } from "../../data/line_of_sight";
 import { type Belief, beliefsAt } from "../../data/observations";
 import { contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
 import { sensorRanges } from "../../data/sensor_ranges";
-import { type Pack, packsOf } from "../../data/packs";
+import { frontLine } from "../../data/front_line";
+import { type Pack, isBattle, packsOf } from "../../data/packs";
 import { isOver, zoneText } from "../../score_text";
 import { mechName, sideName } from "../../text";
 import { TEAMS } from "../../palette";
@@ -19,8 +20,8 @@ import type { Mechs } from "../mechs";
 import { drawBeliefs } from "./beliefs";
 import type { Overlay } from "./canvas";
 import type { DamageNumbers } from "./damage_numbers";
-import { type Label, isBattle, isCrowd, leaderStart, mostPlates, placeLabels } from "./layout";
-import { type Heights, drawLinks, drawPath, drawRings } from "./lines";
+import { type Label, isCrowd, leaderStart, placeLabels, platedMechs } from "./layout";
+import { type Heights, drawFront, drawLinks, drawPath, drawRings } from "./lines";
 import { contactBox, contactCss, drawContact, drawReticle, drawScope } from "./pilot_view";
 import { type Painter, caption, nameHeight, nameplate, packLabel, tag } from "./plates";
 import { drawSigns } from "./signs";
@@ -31,6 +32,7 @@ const FIGHTS_S = 3; // time after a hit for which a mech counts as fighting [s]
 const HIDDEN = 0.8; // opacity of the nameplates of mechs behind walls
 const ZONE_CSS = "#e8edf2";
 const ZONE_PX = 12;
+const [PACK_REACH, ZONE_REACH] = [1.5, 2]; // most distance of labels of packs and of the zone, in their heights
 const MOST_TAGS = 8; // most contacts with range and age in the first-person view
 
 /** What the overlay shows beside the state. */
@@ -73,6 +75,7 @@ export class Annotations {
     if (state.showLinks && pilot < 0) {
       const ranges = selected < 0 ? [] : sensorRanges(match, selected).filter(({ mech }) => mech === selected);
       drawRings(overlay, ranges, match.poses, inputs.heights);
+      drawFront(overlay, frontLine(match.header, match.poses, match.shown), inputs.heights);
       const beliefs = this.beliefs(state, inputs.chunk);
       const inside = state.camera.mode === "first";
       drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, inside, beliefs !== null));
@@ -152,17 +155,20 @@ export class Annotations {
     const inside = inputs.contacts !== null;
     const { roster, insight } = this.match.header;
     // hostiles have boxes in the first-person view
-    const plated = inside ? living.filter((mech) => roster[mech].team === roster[state.selected].team) : living;
+    const friends = inside ? living.filter((mech) => roster[mech].team === roster[state.selected].team) : living;
+    const plated = this.plated(state.selected, friends, inputs);
+    const zone = state.flying ? [] : this.zoneCaption(state, inputs); // the cockpit's score has it
     const candidates = [
       ...this.contactLabels(markedContacts(contacts, insight !== undefined)),
       ...(living.includes(state.selected) ? this.plate(state.selected, inputs, true, hidden) : []),
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
-      ...(battle && !inside ? this.packLabels(living, state.selected, inputs) : []),
-      ...this.plates(state.selected, plated, inputs, hidden, battle),
-      ...(state.flying ? [] : this.zoneCaption(state, inputs)), // the cockpit's score has it
+      ...(battle ? zone : []),
+      ...(battle && !inside ? this.packLabels(living, [state.selected, ...plated], inputs) : []),
+      ...plated.flatMap((mech) => this.plate(mech, inputs, false, hidden)),
+      ...(battle ? [] : zone),
     ];
-    const named = !isCrowd(living.length);
-    const labels = candidates.map((label) => ({ ...label, anywhere: named && label.painter.leader !== undefined }));
+    const far = isCrowd(living.length) ? {} : { reach: Infinity }; // of labels with lines to their anchors
+    const labels = candidates.map((label) => ({ ...label, ...(label.painter.leader ? far : {}) }));
     const boxes = placeLabels(labels, area, taken);
     candidates.forEach((candidate, i) => drawLeader(brush, candidate, boxes[i]));
     // the most important on top
@@ -173,32 +179,19 @@ export class Annotations {
     return boxes.filter((box) => box !== null);
   }
 
-  /** Return the plates of the mechs that matter most: those that fight, then the nearest; in battles of its pack. */
-  private plates(
-    selected: number,
-    living: readonly number[],
-    inputs: AnnotationInputs,
-    hidden: ReadonlySet<number>,
-    battle: boolean,
-  ): Candidate[] {
-    const { header, poses } = this.match;
-    const { x, y, z } = poses;
-    const { eye } = inputs;
-    const pack = selected >= 0 ? header.roster[selected] : null;
-    const ranked = living
+  /** Return the mechs with plates beside the selected one, most important first. */
+  private plated(selected: number, living: readonly number[], { eye, hits }: AnnotationInputs): number[] {
+    const { x, y, z } = this.match.poses;
+    const pack = this.packs.find(({ mechs }) => mechs.includes(selected));
+    const cases = living
       .filter((mech) => mech !== selected)
-      .map((mech) => {
-        const own = pack !== null && header.roster[mech].team === pack.team && header.roster[mech].pack === pack.pack;
-        const fights = inputs.hits[mech] < FIGHTS_S;
-        return {
-          mech,
-          rank: own ? 0 : fights ? 1 : 2,
-          far: Math.hypot(x[mech] - eye[0], y[mech] - eye[1], z[mech] - eye[2]),
-        };
-      })
-      .filter(({ rank }) => !battle || rank < 2)
-      .sort((a, b) => a.rank - b.rank || a.far - b.far);
-    return ranked.slice(0, mostPlates(living.length)).flatMap(({ mech }) => this.plate(mech, inputs, false, hidden));
+      .map((mech) => ({
+        mech,
+        own: pack?.mechs.includes(mech) ?? false,
+        fights: hits[mech] < FIGHTS_S,
+        far: Math.hypot(x[mech] - eye[0], y[mech] - eye[1], z[mech] - eye[2]),
+      }));
+    return platedMechs(cases, living.length);
   }
 
   private plate(mech: number, inputs: AnnotationInputs, selected: boolean, hidden: ReadonlySet<number>): Candidate[] {
@@ -211,22 +204,24 @@ export class Annotations {
     return [{ ...spot, width: painter.width, height: painter.height, painter }];
   }
 
-  /** Return the labels of packs with living mechs: the selected one, then those that fight, then the nearest. */
-  private packLabels(living: readonly number[], selected: number, inputs: AnnotationInputs): Candidate[] {
+  /** Return the labels of packs of living mechs without plates, each at its middle mech: first those that fight. */
+  private packLabels(living: readonly number[], plated: readonly number[], inputs: AnnotationInputs): Candidate[] {
     const alive = new Set(living);
     const { poses } = this.match;
     const found = this.packs.flatMap((pack) => {
       const members = pack.mechs.filter((mech) => alive.has(mech));
-      if (members.length === 0) return [];
+      if (members.length === 0 || members.some((mech) => plated.includes(mech))) return [];
       const mean = (column: Float32Array) => members.reduce((sum, mech) => sum + column[mech], 0) / members.length;
-      const spot = this.overlay.project(mean(poses.x), mean(poses.y), mean(poses.z) + 3);
+      const [x, y] = [mean(poses.x), mean(poses.y)];
+      const away = (mech: number) => Math.hypot(poses.x[mech] - x, poses.y[mech] - y);
+      const middle = members.reduce((best, mech) => (away(mech) < away(best) ? mech : best));
+      const spot = this.overlay.project(poses.x[middle], poses.y[middle], poses.z[middle] + 3);
       if (!spot) return [];
       const fights = members.some((mech) => inputs.hits[mech] < FIGHTS_S);
       const painter = packLabel(pack.team, pack.mark, members.length, pack.mechs.length, fights);
-      const rank = pack.mechs.includes(selected) ? 0 : fights ? 1 : 2;
-      return [{ ...spot, width: painter.width, height: painter.height, painter, rank }];
+      return [{ ...spot, width: painter.width, height: painter.height, painter, reach: PACK_REACH, fights }];
     });
-    return found.sort((a, b) => a.rank - b.rank || a.far - b.far);
+    return found.sort((a, b) => Number(b.fights) - Number(a.fights) || a.far - b.far);
   }
 
   private teamCaptions(living: readonly number[]): Candidate[] {
@@ -253,7 +248,7 @@ export class Annotations {
     if (!centre || edge.some((spot) => spot === null)) return [];
     const painter = caption(zoneText(header, chunk, state.tick, isOver(this.match, state.tick)), ZONE_CSS, ZONE_PX);
     const below = Math.max(...edge.map((spot) => spot?.y ?? 0)) + painter.height + 2;
-    return [{ x: centre.x, y: below, width: painter.width, height: painter.height, painter }];
+    return [{ x: centre.x, y: below, width: painter.width, height: painter.height, painter, reach: ZONE_REACH }];
   }
 }
 

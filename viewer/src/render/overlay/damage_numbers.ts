@@ -2,9 +2,10 @@
 
 import type { Box } from "../../framing";
 import { type HitGroup, type HitGroupState, LIFE_S, type NumberBox, separate } from "../../data/hit_groups";
+import { isBattle } from "../../data/packs";
 import { smooth } from "../../interpolate";
 import type { Overlay } from "./canvas";
-import { isBattle, liftOff } from "./layout";
+import { liftOff } from "./layout";
 
 const VIEW = 900; // height of the view in which sizes are given [CSS px]
 const SMALLEST = 0.8; // least scale of lower views

@@ -1,6 +1,7 @@
 // Lines of the overlay: sensor and targeting lines, the ranges of the selected mech, and its path to the zone.
 
 import type { Point } from "../../framing";
+import type { Piece } from "../../data/front_line";
 import type { SensorRange } from "../../data/sensor_ranges";
 import type { Poses } from "../../interpolate";
 import { RANGE_STYLES } from "../../palette";
@@ -9,6 +10,10 @@ import { type Overlay, cssColour } from "./canvas";
 
 const RING_POINTS = 144;
 const LIFT = 0.1; // height of ranges above the ground [vox]
+const FRONTS = [
+  [6, "rgba(5, 8, 12, 0.6)"],
+  [2.5, "#fff"],
+] as const; // widths and colours of the front line, the lower first [CSS px]
 const PATH = 0x9dffb8;
 const PATH_HEIGHT = 0.35; // above the ground [vox]
 
@@ -38,6 +43,19 @@ export function drawRings(overlay: Overlay, ranges: readonly SensorRange[], pose
     });
     overlay.stroke(ring, cssColour(colour, 0.75), 1.5, gap > 0 ? [10 * (1 - gap), 10 * gap] : []);
   }
+}
+
+export function drawFront(overlay: Overlay, pieces: readonly Piece[], heights: Heights): void {
+  const { brush } = overlay;
+  brush.beginPath();
+  for (const piece of pieces) overlay.trace(piece.map(([x, y]): Point => [x, y, heightAt(heights, x, y) + LIFT]));
+  brush.lineCap = "round";
+  for (const [width, css] of FRONTS) {
+    brush.lineWidth = width;
+    brush.strokeStyle = css;
+    brush.stroke();
+  }
+  brush.lineCap = "butt";
 }
 
 export function drawPath(overlay: Overlay, cells: readonly (readonly [number, number])[], heights: Heights): void {

@@ -2,13 +2,13 @@
 // Distant mechs have a small flat symbol instead, in large battles all have.
 
 import type { PerspectiveCamera } from "three";
+import { isBattle } from "../../data/packs";
 import type { Point } from "../../framing";
 import { TEAMS } from "../../palette";
 import { MechFlag } from "../../protocol.gen";
 import type { MatchState } from "../../state";
 import type { Mechs } from "../mechs";
 import { type Overlay, cssColour, traceDiamond } from "./canvas";
-import { isBattle } from "./layout";
 
 const LIFT = 0.07; // height above the ground [vox]
 const POINTS = 28; // corners of a circle
