@@ -358,7 +358,7 @@ def test_tap_shows_what_the_win_probability_rests_on(new_page, address):
     page.wait_for_function("() => echelon.state.match.win.at(echelon.state.tick) !== null")
     for name in (".score-chance", ".win-now"):
         page.locator(name).first.tap()
-        page.locator(".tooltip", has_text="Win probability, estimated").wait_for(state="visible")
+        page.locator(".tooltip", has_text="Win probability of blue, estimated").wait_for(state="visible")
         assert page.locator(name).first.get_attribute("tabindex") == "0"
         page.locator(".clock").tap()
         page.locator(".tooltip").wait_for(state="hidden")
