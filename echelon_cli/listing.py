@@ -31,6 +31,8 @@ NAMES = {"self": "self-play", "": "-"}
 FULL_ID_COLUMNS = 100
 """Terminal width from which full run ids are shown; the short id at their end names a run as well."""
 
+GAME_OPTIONS = ("world", "map_size_range", "num_packs", "packs_per_team_range", "max_episode_seconds", "zone_win_share")
+
 ALERT_LIFETIME_S = 3600.0
 """Time for which an alert is shown in lists of runs [s]."""
 
@@ -56,6 +58,8 @@ class RunRow:
     preset: str = ""
     device: str = ""
     opponent: str = ""
+    game: str = ""
+    """What decides which matches its evaluations play."""
     created: float = 0.0
     progress: float = 0.0
     """Fraction of the job's plan, 0 to 1; NaN for a kind without a plan."""
@@ -99,21 +103,15 @@ class RunRow:
 
     @property
     def status(self) -> str:
-        """Text of the status column: why the run ended, its newest alert, variant, labels, what it has
-        done, or opponent.
-
-        A run with an evaluation has its opponent beside it.
-        """
+        """Text of the status column: why the run ended, its newest alert, variant, labels, or what it has done."""
         labels = " ".join([self.group, *(f"#{tag}" for tag in self.tags), self.notes.partition("\n")[0]]).strip()
-        found = self.reason or self.alert or self.variant or labels or self.done
-        is_named = self.opponent and not math.isfinite(self.eval_rate)
-        return found or (f"against {self.opponent.removeprefix(SCRIPTED)}" if is_named else "")
+        return self.reason or self.alert or self.variant or labels or self.done
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values under the JSON keys that all commands use."""
         row = asdict(self)
         where = {"folder": str(row.pop("root"))}
-        row.pop("variant")
+        del row["variant"], row["game"]
         measured = {"last_win_rate": row.pop("eval_rate"), "last_win_low": row.pop("eval_low")}
         measured["last_win_high"] = row.pop("eval_high")
         return {"id": row.pop("id"), **where, "global_step": row.pop("steps"), **measured, **row}
@@ -162,6 +160,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         preset=status.preset,
         device=start.device if start else "",
         opponent=evaluation.opponent if evaluation else opponent_of(start.config) if start else "",
+        game=game_of(start.config) if start else "",
         created=status.created,
         progress=_progress(paths, seen) if has_plan(status.kind) else math.nan,
         done=_done(paths, status.kind, seen),
@@ -237,6 +236,12 @@ def _progress(paths: RunPaths, seen: RunSnapshot) -> float:
 def opponent_name(name: str) -> str:
     """Return an opponent as tables name it: a scripted level without its prefix, a policy by its one name."""
     return NAMES.get(name) or " ".join(policy_name(part) for part in name.removeprefix(SCRIPTED).split(":"))
+
+
+def game_of(config: dict[str, Any]) -> str:
+    """Return what decides which matches the evaluations of a configuration play, their number aside."""
+    env, evals = (found if isinstance(found := config.get(name), dict) else {} for name in ("env", "eval"))
+    return repr([*(env.get(name) for name in GAME_OPTIONS), evals.get("weapon_prob"), evals.get("deterministic")])
 
 
 def opponent_of(config: dict[str, Any]) -> str:

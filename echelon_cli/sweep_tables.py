@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from echelon.statistics import Estimate
 
 
+NO_BEST = "no best yet, the 95 % intervals overlap"
+
+
 def results_json(results: SweepResults) -> dict[str, Any]:
     """Return the results of a sweep as JSON values."""
     plan = results.plan
@@ -32,7 +35,8 @@ def show_results(results: SweepResults, *, limit: int | None = None) -> None:
     _show_importance(results)
     if results.best_command:
         output.print_line()
-        output.print_line(f"best configuration: {results.best}", style="bold")
+        label = "best configuration" if results.is_clear else f"{NO_BEST}; listed first"
+        output.print_line(f"{label}: {results.best}", style="bold")
         output.print_line(f"  {results.best_command}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from echelon import champion
@@ -19,6 +19,8 @@ from echelon.telemetry.log import EventFollower
 from echelon.telemetry.snapshot import RunSnapshot
 
 MAX_EVALUATIONS = 1000
+
+UNTRAINED = "untrained"
 
 PURPOSES = {"choice": "selection", "report": "report"}
 
@@ -85,7 +87,8 @@ def evaluation_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
 
 def training_rows(snapshot: RunSnapshot) -> list[EvaluationRow]:
     """Return the rows of the evaluations during training, newest first; none of an evaluation job."""
-    return [] if snapshot.is_evaluation else [row_of(event) for event in reversed(snapshot.evals)]
+    events = () if snapshot.is_evaluation else reversed(snapshot.evals)
+    return [row_of(e) if snapshot.is_trained(e) else replace(row_of(e), purpose=UNTRAINED) for e in events]
 
 
 def row_of(event: EventEval) -> EvaluationRow:

@@ -92,6 +92,8 @@ class EventUpdate(Event):
     win_rate: float = math.nan
     loss_rate: float = math.nan
     draw_rate: float = math.nan
+    battles: int = 0
+    """Newest battles that the three rates are taken over; 0 where unknown."""
     loss: float = 0.0
     pg_loss: float = 0.0
     vf_loss: float = 0.0

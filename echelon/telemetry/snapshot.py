@@ -127,15 +127,34 @@ class RunSnapshot:
 
     @property
     def next_evaluation(self) -> tuple[int, float] | None:
-        """Update of the next evaluation in training and the estimated time to it [s]; None where none is expected."""
-        section = self.start.config.get("eval") if self.start else None
-        every = section.get("every_updates") if isinstance(section, dict) else 0
-        if not every or self.end is not None:
+        """Update of the next evaluation in training, 0 for the end, and the estimated time to it [s], NaN if unknown.
+
+        None where none is expected.
+        """
+        if self.start is None or self.end is not None or self.is_evaluation:
             return None
-        done = self.update.update if self.update else 0
-        at = (done // every + 1) * every
-        left = (at - done) * self.update.elapsed_s / done if self.update and done else math.nan
-        return None if self.eta_s is not None and left > self.eta_s else (at, left)
+        every, done = self._eval_option("every_updates"), self.update.update if self.update else 0
+        at = (done // every + 1) * every if every else 0
+        left = (at - done) * self.update.elapsed_s / done if at and self.update and done else math.nan
+        end = math.nan if self.eta_s is None else self.eta_s
+        return (0, end) if not at or left > end else (at, left)
+
+    @property
+    def activity(self) -> str:
+        """What a run does that has no records until it is done; empty while it collects and learns."""
+        if self.start is None or self.end is not None or self.is_evaluation or self.round or self.rung:
+            return ""
+        done, every = self.update.update if self.update else 0, self._eval_option("every_updates")
+        is_over = self.progress >= 1.0
+        is_due = (done % every == 0 if every else False) if done else self._eval_option("at_start")
+        is_evaluated = any(event.update == done for event in self.evals[-2:])
+        if (is_due or is_over) and not is_evaluated:
+            return "evaluating"
+        return "saving and reporting" if is_over else ""
+
+    def _eval_option(self, name: str) -> int:
+        section = self.start.config.get("eval") if self.start else None
+        return int(section.get(name) or 0) if isinstance(section, dict) else 0
 
     @property
     def global_step(self) -> int:

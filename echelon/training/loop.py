@@ -131,7 +131,8 @@ def run(
         except CollectionAborted:
             return training.end("stopped", "the rollout was aborted; the last checkpoint is kept")
         training.finish(reason)
-        message = f"paused at pause_steps = {config.pause_steps}" if reason == PAUSED else ""
+        steps = session.counters.global_step
+        message = f"paused at {steps} steps (pause_steps {config.pause_steps})" if reason == PAUSED else ""
         return training.end("stopped" if message else reason, message)
 
 

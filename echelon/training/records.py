@@ -22,7 +22,7 @@ from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.outcomes import hp_margin, is_self_play, learner_return, outcome_of
 from echelon.training.rollout import RolloutBuffer
 
-WINDOW = 20
+WINDOW = 100
 """Number of episodes of running averages."""
 MIRRORED = "mirrored"
 """Outcome of an episode in which both sides learned, as checkpoints store it."""
@@ -63,6 +63,7 @@ class EpisodeStats:
             "win_rate": outcomes["win"] / count if count else math.nan,
             "loss_rate": outcomes["loss"] / count if count else math.nan,
             "draw_rate": outcomes["draw"] / count if count else math.nan,
+            "battles": count,
         }
 
     def reward_terms(self) -> dict[str, float]:

@@ -104,23 +104,10 @@ def baseline_of(root: Path) -> Path | None:
     """Return the baseline that a training run is compared with; None without one, or where it is the run itself."""
     from echelon.jobs.labels import BASELINE, read_labels
 
-    if (kind := _preset_of(root)[0]) != "train":
+    if (read_json(RunPaths(root).spec) or {}).get("kind") != "train":
         return None
-    others = (paths for paths in list_runs(root.parent, str(kind)) if paths.root != root)
+    others = (paths for paths in list_runs(root.parent, "train") if paths.root != root)
     return next((paths.root for paths in others if BASELINE in read_labels(paths).tags), None)
-
-
-def previous_run(root: Path) -> Path | None:
-    """Return the newest run of the same kind and preset that is older than the run in ``root``; None without one."""
-    own, runs = _preset_of(root), [paths.root for paths in list_runs(root.parent)]
-    older = runs[runs.index(root) + 1 :] if root in runs else []
-    return next((found for found in older if _preset_of(found) == own), None)
-
-
-def _preset_of(root: Path) -> tuple[object, object]:
-    spec = read_json(RunPaths(root).spec) or {}
-    config = spec.get("config")
-    return spec.get("kind"), config.get("preset") if isinstance(config, dict) else None
 
 
 def resume(root: Path) -> ActionResult:

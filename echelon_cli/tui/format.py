@@ -56,28 +56,21 @@ def age(seconds: float) -> str:
     return f"{days}d" if days < 1000 else f"{days // 365}y"
 
 
-def difference(own: tuple[float, float, float, str], other: tuple[float, float, float, str]) -> tuple[str, str]:
-    """Return by how many percentage points an evaluation is better than another, with its role.
+Evaluated = tuple[float, float, float, str, str]
+"""Win rate, low, high, opponent and game of an evaluation."""
 
-    Each has win rate, low, high and opponent. The role is dim within the 95 % interval of the difference; the text is
-    empty where the opponents differ or a win rate is missing.
+
+def difference(own: Evaluated | None, other: Evaluated | None) -> tuple[str, str]:
+    """Return by how many percentage points an evaluation is better than another, with its 95 % interval and its role.
+
+    The role is dim within the interval; the text is empty where opponents or games differ or a win rate is missing.
     """
-    points, width = own[0] - other[0], math.hypot(own[2] - own[1], other[2] - other[1]) / 2
-    if own[3] != other[3] or not math.isfinite(points):
+    if own is None or other is None or own[3:] != other[3:] or not math.isfinite(own[0] - other[0]):
         return "", "dim"
-    return f"{100 * points:+.0f}", "dim" if not abs(points) > width else "good" if points > 0 else "bad"
-
-
-def brief(seconds: float | None) -> str:
-    """Return a time span in at most five characters: 4:28, 5h02, 2d04; - for none."""
-    if seconds is None or not math.isfinite(seconds):
-        return "-"
-    whole = max(0, round(seconds))
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02d}"
-    if whole < 86400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}"
-    return f"{whole // 86400}d{whole % 86400 // 3600:02d}"
+    points, width = own[0] - other[0], math.hypot(own[2] - own[1], other[2] - other[1]) / 2
+    return f"{100 * points:+.0f}±{100 * width:.0f}", "dim" if not abs(
+        points
+    ) > width else "good" if points > 0 else "bad"
 
 
 def clock(moment: float) -> str:

@@ -21,7 +21,7 @@ from echelon_cli.tui.panels.comparison import draw_compare_header, run_marks, ru
 from echelon_cli.tui.panels.header import ROWS, HeaderPanel
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
 from echelon_cli.tui.widgets.cells import Grid
-from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, VIEWS, draw_table, sort_rows, view_of
+from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, by_view, draw_table, sort_rows
 
 MIN_WIDTH = 60
 PANEL_ROWS = 14
@@ -46,8 +46,7 @@ def read_run(paths: RunPaths) -> RunView:
 def draw_runs(paths: Sequence[RunPaths], width: int, theme: Theme) -> Grid:
     """Return a table of the runs for each kind of job."""
     rows, order = [run_row(run) for run in paths], SORT_COLUMNS[0]
-    views = [[row for row in rows if view_of(row) == name] for name in VIEWS]
-    views = [sort_rows(view, order, False) for view in views if view]
+    views = [sort_rows(view, order, False) for view in by_view(rows, rows).values() if view]
     grid, y = Grid(width, len(rows) + 2 * len(views) - 1), 0
     for view in views:
         grid.paste(0, y, draw_table(view, -1, 0, (width, len(view) + 1), theme, time(), order, False))

@@ -14,6 +14,7 @@ from echelon_cli import sweep_job
 from tests.cli.conftest import parsed
 from tests.cli.hostile_home import HOSTILE, control_characters
 from tests.jobs.canned_sweep import SWEEP, make_plan, make_sweep, variants_of
+from tests.tui.support.canned import alive
 
 
 def test_sweep_show_prints_trials_repeats_importance_and_command(echelon):
@@ -83,8 +84,9 @@ def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
 
 
 def test_running_sweep_shows_the_states_of_its_trials(echelon):
-    make_sweep(runs_home(), most=15, ended=False)
-    rows = parsed(echelon("sweep", "show", "--json")[1])["trials"]
+    paths = make_sweep(runs_home(), most=15, ended=False)
+    with alive(paths):
+        rows = parsed(echelon("sweep", "show", "--json")[1])["trials"]
     assert {row["state"] for row in rows} == {"paused", "running", "queued"}
 
 

@@ -41,7 +41,7 @@ from echelon.training.evaluation import (
     play_episodes,
 )
 from echelon.training.evaluator import best_evaluation
-from echelon.training.records import ActionCounter, EpisodeStats
+from echelon.training.records import MIRRORED, WINDOW, ActionCounter, EpisodeStats
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
 
@@ -165,6 +165,9 @@ def test_reward_terms_are_averaged_over_the_episodes_that_have_them():
     stats, row = EpisodeStats(), {"return": 2.0, "length": 40, "outcome": "win"}
     stats.load([row | {"terms": {"zone": 1.0, "kill": 3.0}}, row | {"terms": {"zone": 3.0, "alive": 0.5}}])
     assert stats.reward_terms() == {"zone": 2.0, "kill": 3.0, "alive": 0.5}
+    stats.load([row] * 300 + [row | {"outcome": MIRRORED}] * 20 + [row | {"outcome": "loss"}] * 20)
+    found = stats.averages()
+    assert (found["battles"], found["win_rate"]) == (WINDOW - 20, 0.75), "self-play is no battle"
 
 
 def test_action_counter_counts_living_steps_of_first_episode():

@@ -213,6 +213,14 @@ def test_evaluation_before_first_update_is_marked():
     assert any(THEME.symbols.mark in line for line in lines)
 
 
+@pytest.mark.parametrize(("high", "top"), [(0.05, "20%"), (0.35, "40%"), (0.66, "100%")])
+def test_axis_of_shares_shrinks_while_all_of_them_are_small(high, top):
+    events = tuple(replace(eval_event(number, 0.0), win_high=high) for number in (1, 2))
+    curves = replace(curves_of(20), metrics={})
+    _, lines = rows(PANELS["wins"].chart, curves, RunSnapshot(evals=events))
+    assert lines[1].split()[0] == top
+
+
 def test_second_curve_is_dashed_without_colour():
     dashed = Series(metric="grad_norm_max", label="max", role="series2", dash=3, raw=False)
     chart, curves = Chart(series=(Series(metric="grad_norm", label="mean", raw=False), dashed)), curves_of(200)

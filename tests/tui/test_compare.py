@@ -17,6 +17,7 @@ from echelon_cli.tui.layout import WIDE_SIZE
 from echelon_cli.tui.panels import chart_of
 from echelon_cli.tui.panels.comparison import (
     FIGURES,
+    PanelDifference,
     differences,
     differing_keys,
     draw_compare_header,
@@ -110,12 +111,20 @@ def test_compared_evaluations_are_shown_before_the_first_update():
     assert THEME.symbols.mark in grid.text() and "no update yet" not in grid.text()
 
 
+def test_runs_whose_records_are_read_are_loading_and_ended_ones_wait_for_nothing():
+    assert RunView().empty_text == RunView(state="completed", behind=True).empty_text == "loading records"
+    assert RunView(state="stopped").empty_text == "no update" and RunView(state="running").empty_text == "no update yet"
+    panel = PanelDifference("configuration", chart_of("wins"), theme=THEME)
+    panel.runs = (canned_view(), RunView(id="x"))
+    assert "loading records" in panel.body(60, 5).text()
+
+
 def test_compare_header_drops_whole_columns():
     view = canned_view()
     for width in (60, 80, 160, 200):
         grid = draw_compare_header([view], width, 2, THEME)
         head, row = grid.text().splitlines()
-        assert {"state", "eval", "interval", "opponent"} <= set(head.split())
+        assert {"state", "eval", "interval", "against"} <= set(head.split())
         assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), "close to the name"
         shown = [name for name, _ in FIGURES if name in head.split()]
         assert shown == [name for name, _ in FIGURES][: len(shown)]

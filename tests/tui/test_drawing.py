@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from echelon.jobs.labels import BASELINE
 from echelon_cli.listing import RunRow
 from echelon_cli.tui import format
 from echelon_cli.tui.charts import axis
 from echelon_cli.tui.charts.canvas import Canvas
 from echelon_cli.tui.charts.curves import History, smooth
+from echelon_cli.tui.feed.messages import RunsView
 from echelon_cli.tui.keys import Key, visible_keys
 from echelon_cli.tui.layout import Slot, arrange
 from echelon_cli.tui.panels import PAGES, SLOTS
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid, draw_frame, runs, truncate
-from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, draw_table, sort_rows, visible_columns
+from echelon_cli.tui.widgets.run_table import (
+    SORT_COLUMNS,
+    RunTable,
+    by_view,
+    draw_table,
+    gap_of,
+    sort_rows,
+    visible_columns,
+)
 from tests.tui.support.canned import update_event
 
 numbers = st.floats(-1e12, 1e12, allow_nan=False)
@@ -64,7 +75,6 @@ def test_axis_label_fits_label_width(value, span):
 def test_time_spans_are_short():
     assert [format.age(s) for s in (-5, 59, 61, 3600 * 5, 86400 * 3)] == ["now", "now", "1m", "5h", "3d"]
     assert all(len(format.age(days * 86400)) <= 4 for days in (999, 1000, 20_000))
-    assert [format.brief(s) for s in (28, 268, 18120, 187200, None)] == ["0:28", "4:28", "5h02", "2d04", "-"]
 
 
 def test_short_run_id_is_the_last_two_words():
@@ -274,6 +284,47 @@ def row(name: str, **values) -> RunRow:
     return RunRow(id=name, root=Path(name), state=values.pop("state", "running"), **values)
 
 
+def table_rows(count: int, baseline: int = -1) -> list[RunRow]:
+    return [
+        RunRow(
+            id=f"20260101-12000{n}-quickstart-iron-fox{n}", root=Path(str(n)), state="stopped", kind="train",
+            reason="stopped on request", preset="quickstart", tags=(BASELINE,) if n == baseline else (),
+        )
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_table_numbers_runs_in_the_order_of_the_comparison_and_keeps_the_baseline_mark():
+    table, rows = RunTable(), table_rows(4, baseline=2)
+    table.view = RunsView(rows=tuple(rows))
+    table.sort()
+    table.marked = [rows[3].root, rows[2].root, rows[0].root]
+    assert table.compared == (rows[2].root, rows[3].root, rows[0].root)
+    lines = table.draw(160, 8).text().splitlines()[1:]
+    marks = {line.split("fox")[1][0]: line[1] for line in lines if "fox" in line}
+    assert marks == {"2": make_theme().symbols.mark, "3": "2", "0": "3", "1": " "}
+
+
+@pytest.mark.parametrize(
+    ("width", "baseline", "shown"),
+    [(160, 0, {"diff", "status", "ladder", "progress", "training"}), (80, -1, {"progress", "training", "against"})],
+)
+def test_table_keeps_its_important_columns(width, baseline, shown):
+    head, row = draw_table(
+        table_rows(2, baseline), 0, 0, (width, 4), make_theme(), 0.0, "age", False
+    ).text().splitlines()[:2]  # fmt: skip
+    assert shown <= {word.strip("▲▼") for word in head.split()}
+    assert "iron-fox0" in row and "quickstart-iron" not in row, "short names"
+
+
+def test_trials_of_a_sweep_have_a_view_of_their_own():
+    trial, other, sweep = table_rows(3)
+    rows = [replace(trial, group="amber-yak"), replace(other, group="mine")]
+    rows.append(replace(sweep, id="20260101-130000-sweep-amber-yak", kind="sweep"))
+    found = {name: rows for name, rows in by_view(rows, rows).items() if rows}
+    assert found == {"trials": rows[:1], "training": rows[1:2], "sweeps": rows[2:]}
+
+
 def test_sorting_puts_missing_values_last():
     rows = [row("none"), row("low", win_rate=0.1), row("high", win_rate=0.9)]
     assert [r.id for r in sort_rows(rows, "training", False)] == ["high", "low", "none"]
@@ -284,7 +335,7 @@ def test_sorting_puts_missing_values_last():
 @pytest.mark.parametrize("width", [60, 80, 110, 160, 200])
 def test_run_table_columns_fit_any_width(width):
     columns = visible_columns(width)
-    assert sum(c.width + 2 for c in columns) + 3 <= width
+    assert sum(c.width + gap_of(width) for c in columns) + 3 <= width
     assert {"state", "run", "eval", "interval"} <= {c.name for c in columns}
     long = row("20260101-120000-quickstart-amber-jackal", eval_rate=1.0, steps=999_999_999, steps_per_s=999_999.0)
     text = draw_table([long], 0, 0, (width, 5), make_theme(), 0.0, "age", False).text()

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from echelon.telemetry.evaluations import evaluation_rows, row_of
+from echelon.telemetry.evaluations import evaluation_rows, row_of, training_rows
 from echelon.telemetry.events import EventAlert, EventEval, EventResume, EventUpdate
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotBuilder
+from echelon_cli.listing import game_of
 from echelon_cli.tui import panels
 from echelon_cli.tui.charts.chart import Series
 from echelon_cli.tui.charts.curves import METRICS, History
 from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
 from echelon_cli.tui.feed.messages import HeatMaps, RunView
-from echelon_cli.tui.format import wrap
+from echelon_cli.tui.format import difference, wrap
 from echelon_cli.tui.layout import COLUMNS, Slot, wide_rows
 from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart, unneeded_panels
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_phase_legend, draw_reward_terms, phase_shares, stacked_bar
@@ -38,6 +39,7 @@ from tests.tui.support.canned import (
     CONFIG,
     REPORTED,
     batch_events,
+    eval_event,
     events,
     log_lines,
     report_events,
@@ -117,11 +119,13 @@ def test_run_is_untrained_until_a_trained_policy_is_evaluated():
         panel = PANELS["wins"].make("win rate", theme=THEME)
         return drawn(HeaderPanel(theme=THEME), view, 160, ROWS) + drawn(panel, view, 100, 14)
 
-    assert shown(20).count("untrained") == 2 and "evaluation at update 50, in 0:38" in shown(20)
+    assert shown(20).count("untrained") == 3 and "evaluation at update 50, in 38s" in shown(20)
     assert "2% eval" not in shown(20) and "2% eval 0-12%" in shown(20, start_from="champion")
     assert "untrained" not in shown(60) and "update 100, in" in shown(60)
-    assert "next" not in shown(60, eval={"every_updates": 0}), "none is planned"
-    assert "next" not in shown(60, eval={"every_updates": 1000}), "the run ends before"
+    for every in (0, 1000):
+        assert "the end, in 8m01s" in shown(60, eval={"every_updates": every}), "the run ends before"
+    assert "update 50 or the end" in shown(0), "the number of updates is unknown before the first"
+    assert "untrained 2%" in shown(20) and "eval 2%" not in shown(20), "the chart does not call it an evaluation either"
 
 
 def test_header_shows_state_and_problems_before_records():
@@ -309,13 +313,54 @@ def test_evaluations_are_coloured_only_where_significant_and_sized_to_the_panel(
     grid = draw_evaluations(rows[:5], 90, 9, THEME)
     lines = grid.text().splitlines()
     assert lines[0].split() == "against wins interval sampled interval matches update when maps".split()
-    assert lines[5].split()[:8] == ["expert", "31%", "21", "to", "39", "25%", "14", "to"]
+    assert lines[5].split()[:6] == ["expert", "31%", "21-39", "25%", "14-36", "80+80"]
     assert lines[5].endswith("path 100x100x20")
     column = lines[0].index("wins")
     assert [grid.roles[y][column + 3] for y in (5, 4, 3)] == ["bad", "", "good"]
     narrow = draw_evaluations(rows[:5], 31, 4, THEME).text().splitlines()
     assert narrow[0].split() == ["3", "of", "5", "wins", "interval", "sampled"] and narrow[-1].startswith("medium")
     assert "echelon eval adds them" in draw_evaluations([], 40, 4, THEME).text()
+
+
+def test_evaluations_count_both_kinds_of_actions_and_name_untrained_policies():
+    text = draw_evaluations(evaluation_rows(RunSnapshot(reports=tuple(report_events(60, "x")))), 90, 9, THEME).text()
+    assert text.count("80+80") == len(REPORTED)
+    text = draw_evaluations(training_rows(canned_view(20).snapshot), 90, 9, THEME).text()
+    assert "untrained" in text and "selection" not in text
+
+
+@pytest.mark.parametrize(
+    ("updates", "evaluated", "elapsed_s", "shown"),
+    [(50, False, 60, "evaluating"), (50, True, 60, "left"), (49, False, 60, "left"), (60, False, 600, "evaluating"),
+     (60, True, 600, "saving")],
+)  # fmt: skip
+def test_header_names_what_a_run_does_besides_training(updates, evaluated, elapsed_s, shown):
+    builder = SnapshotBuilder([start_event(), eval_event(0, 0.0)])
+    builder.add(replace(update_event(updates, random.Random(1)), elapsed_s=float(elapsed_s)))
+    if evaluated:
+        builder.add(eval_event(updates, 0.3))
+    view = RunView(id="a-b-c-d", state="running", snapshot=builder.snapshot())
+    line = drawn(HeaderPanel(theme=THEME), view, 100, ROWS).splitlines()[0]
+    assert shown in line and ("0s left" not in line)
+
+
+def test_gradient_panel_notes_clipping_of_most_steps():
+    def shown(share: float) -> str:
+        view = canned_view(20)
+        update = replace(view.snapshot.update, grad_clipped_share=share)
+        view = replace(view, snapshot=replace(view.snapshot, update=update))
+        return drawn(PANELS["gradient"].make("gradient norm", theme=THEME), view, 60, 10)
+
+    assert "clips 92% of steps" in shown(0.92) and "clips" not in shown(0.4)
+
+
+def test_difference_from_a_baseline_needs_the_same_game():
+    one, other = ({"env": {"world": {"size_x": size}}, "eval": {"seeds": 40}} for size in (40, 100))
+    assert game_of(one) == game_of({**one, "ppo": {}, "eval": {"seeds": 8}}) != game_of(other)
+    won, lost = (0.7, 0.6, 0.8, "easy", game_of(one)), (0.4, 0.3, 0.5, "easy", game_of(one))
+    assert difference(won, lost) == ("+30\u00b114", "good") and difference(won, won) == ("+0\u00b114", "dim")
+    for unlike in ((*lost[:4], game_of(other)), (*lost[:3], "hard", lost[4]), None):
+        assert difference(won, unlike) == ("", "dim")
 
 
 def test_evaluation_job_shows_running_win_rates_then_results():

@@ -88,9 +88,9 @@ async def test_checkpoint_and_stop_write_requests(dashboard, living):
 async def test_stop_of_ended_run_does_nothing_and_idle_run_is_not_redrawn(dashboard, ended):
     async with dashboard(ended) as user:
         await user.until("completed", "update 40")
-        await user.press("s", "y")
-        await user.until("is not running")
-        assert not ended.stop.exists()
+        await user.press("s")
+        await user.until("is not running: completed")
+        assert "y yes" not in user.text and not ended.stop.exists()
         drawn = []
         for panel in user.app.screen.panels.values():
             panel.refresh = lambda *regions, **options: drawn.append(regions)
@@ -306,7 +306,7 @@ async def test_baseline_leads_every_order_and_is_behind_the_charts_of_other_runs
         await user.press("space", "m")
         await user.holds(lambda: getattr(user.app.screen, "roots", ()) == (other.root, living.root))
     async with dashboard(living) as user:
-        await user.until("behind    ", "swift-lynx", "difference", " points")
+        await user.until("baseline  ", "swift-lynx", "difference", " points")
         assert user.app.screen.panels["return"].ghost.id == other.id
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from echelon.jobs.labels import BASELINE, change_labels
 from echelon.jobs.sweeps.results import read_results
+from echelon.statistics import Estimate
+from echelon_cli.output import count
+from echelon_cli.sweep_tables import NO_BEST
 from echelon_cli.tui.app import is_sweep
+from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.panels.sweep import draw_results, draw_trials
 from echelon_cli.tui.screens.run import RunScreen
-from echelon_cli.tui.screens.sweep import SweepScreen
+from echelon_cli.tui.screens.sweep import SweepScreen, SweepTitle
 from echelon_cli.tui.theme import make_theme
 from tests.jobs.canned_sweep import make_sweep, variants_of
-from tests.tui.support.canned import make_run
+from tests.tui.support.canned import alive, make_run
 
 THEME = make_theme()
 SIZES = [(160, 48), (60, 20)]
@@ -30,6 +37,35 @@ def test_sweep_of_listed_variants_shows_statistics_over_seeds(home):
     text = draw_results(found, (50, 8), THEME).text()
     assert "high lr" in text and "3/3 seeds, better 100% (44-100)" in text
     assert "no lstm · seed 2" in draw_trials(found, -1, SIZES[-1], THEME).text()
+
+
+def test_sweep_that_has_ended_has_no_running_trial_and_names_those_that_are_missing(home):
+    paths = make_sweep(home, most=15, ended=False)
+    stopped = read_results(paths)
+    with alive(paths):
+        assert [row.state for row in read_results(paths).trials[:3]] == ["paused", "running", "queued"]
+    assert [row.state for row in stopped.trials[:3]] == ["stopped", "stopped", "queued"]
+    text = draw_trials(stopped, -1, (100, 60), THEME).text()
+    assert f"and {stopped.planned - len(stopped.trials)} more" in text
+    title = SweepTitle()
+    title.view = SweepView(id="x", state="stopped", results=stopped)
+    total = count(sum(row.global_step for row in stopped.trials))
+    assert f"{total} steps" in title.draw(100, 2).text(), "the steps of the rows"
+
+
+def test_best_configuration_is_claimed_only_above_all_intervals(results):
+    high, low, wide = (Estimate(0.8, 0.7, 0.9), Estimate(0.4, 0.3, 0.5), Estimate(0.4, 0.3, 0.75))
+    exact, row, title = Estimate(0.8, float("nan"), float("nan")), results.trials[0], SweepTitle()
+    for estimates, is_clear in (
+        ((high, low), True), ((high, low, wide), False), ((low, low), False), ((exact, low), True),
+        ((exact, exact), False), ((high,), True),
+    ):  # fmt: skip
+        scores = [replace(results.repeated[0], score=estimate) for estimate in estimates]
+        rows = [replace(row, params={"n": n}, **estimate._asdict()) for n, estimate in enumerate(estimates)]
+        for found in (replace(results, repeated=tuple(scores)), replace(results, repeated=(), trials=tuple(rows))):
+            assert found.is_clear == is_clear, estimates
+            title.view = SweepView(id="x", state="completed", results=found)
+            assert (results.best if is_clear else NO_BEST) in title.draw(100, 2).text().splitlines()[1]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -75,13 +111,16 @@ def test_sweep_panels_fit_any_size(results, size):
     assert (grid.width, grid.height) == size and grid.text().strip()
 
 
-async def test_ghost_of_the_previous_run_is_drawn_behind_the_charts(dashboard, home, ended, living):
+async def test_baseline_is_drawn_behind_the_charts_and_hidden_again(dashboard, ended, living):
     async with dashboard(living) as user:
         await user.until("win rate")
         panel = user.app.screen.panels["entropy"]
         assert not panel.ghost.curves.updates
         await user.press("b")
+        await user.until("no other run is the baseline")
+        change_labels(ended, add=[BASELINE])
+        await user.press("b")
         await user.holds(lambda: panel.ghost.curves.updates, "no ghost on\n")
-        assert len(panel.ghost.curves.updates) == 40, "the older run of the same preset"
+        assert len(panel.ghost.curves.updates) == 40
         await user.press("b")
         assert not panel.ghost.curves.updates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from textual import events
@@ -22,9 +23,11 @@ from echelon_cli.tui.charts.viewport import (
     pan,
     zoom,
 )
+from echelon_cli.tui.panels import COMPARED, chart_of
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.filter import matching
 from tests.tui.test_charts import RISING, SIZE, THEME, curves_of, rows
+from tests.tui.test_panels import canned_view
 
 COLOURS = ("series1", "series2")
 VIEWPORTS = (
@@ -33,6 +36,23 @@ VIEWPORTS = (
     Viewport(log=True),
     Viewport(crosshair=0.0),
 )
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_crosshair_at_the_newest_value_shows_what_the_chart_shows_without_it(name):
+    view = canned_view(60)
+    newest = view.curves.positions["steps"][-1]
+    shown = []
+    for viewport in (Viewport(), Viewport(crosshair=newest)):
+        grid = draw_chart(chart_of(name), view.curves, view.snapshot, (120, 12), THEME, AxisState(), viewport)
+        shown.append(set(re.findall(r"[\d.e%k-]+(?= |$)", grid.text().splitlines()[0])))
+    assert shown[1] and shown[1] <= shown[0], "raw values, not smoothed ones"
+
+
+def test_schedules_are_not_smoothed():
+    (lr,) = (series for series in chart_of("entropy").series if series.metric == "lr")
+    curve = curves_of(60).curve("lr")
+    assert Trace(lr, curve, ()).smoothed(12.0) == curve.mean != curve.smooth
 
 
 def test_window_shows_its_range_and_rescales():
@@ -49,7 +69,7 @@ def test_window_shows_its_range_and_rescales():
 def test_crosshair_shows_values_at_its_position():
     curves = curves_of(200)
     grid, lines = rows(RISING, curves, viewport=Viewport(crosshair=curves.positions["steps"][20]))
-    assert lines[0] == f"explained {curves.curve('explained_variance').smooth[20]:.3f}"
+    assert lines[0] == f"explained {curves.curve('explained_variance').mean[20]:.3f}", "not smoothed"
     columns = {x for y in range(1, 11) for x in range(36) if grid.roles[y][x] == "key"}
     assert len(columns) == 1 and "378k" in lines[-1]
     assert max(columns) == pytest.approx(7 + 29 * 378 / 4000, abs=1)

@@ -12,6 +12,7 @@ from typing import Any
 
 from echelon.jobs.labels import variant_names
 from echelon.jobs.spec import read_spec
+from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, command_words, plan_from
 from echelon.jobs.sweeps.schedule import Trial, TrialJournal, next_step, ranked, rounds
 from echelon.jobs.sweeps.search import importance
@@ -31,7 +32,7 @@ class TrialRow:
     params: dict[str, Any]
     seed: int
     state: str
-    """queued, running, paused, pruned, complete or failed."""
+    """queued, running, paused, pruned, complete, failed, or stopped with its sweep."""
     rung: int = -1
     """Last rung at which it was evaluated; -1 for none."""
     global_step: int = 0
@@ -74,6 +75,21 @@ class SweepResults:
     best_command: str = ""
 
     @property
+    def is_clear(self) -> bool:
+        """Whether the best configuration is above all others, with their intervals where they have some."""
+        scores: list[Any] = [each.score for each in self.repeated if each.score]
+        best, *others = scores or self.trials
+        if not scores:
+            others = [row for row in others if row.rung == best.rung and row.params != best.params]
+        low = best.low if math.isfinite(best.low) else best.value
+        return all(low > (other.high if math.isfinite(other.high) else other.value) for other in others)
+
+    @property
+    def planned(self) -> int:
+        """Number of trials, those not chosen yet included."""
+        return self.plan.search_trials + self.plan.repeated
+
+    @property
     def progress(self) -> float:
         return min(1.0, self.done / max(1, self.plan.planned_steps))
 
@@ -84,10 +100,11 @@ def read_results(paths: RunPaths) -> SweepResults:
     if spec.kind != "sweep":
         raise ValueError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a sweep")
     plan = plan_from(spec.config.get("sweep"))
-    return results(paths.id, plan, TrialJournal(plan, read_events(paths.trials)[0]))
+    is_alive = job_status(paths).is_alive
+    return results(paths.id, plan, TrialJournal(plan, read_events(paths.trials)[0]), is_alive=is_alive)
 
 
-def results(name: str, plan: SweepPlan, journal: TrialJournal) -> SweepResults:
+def results(name: str, plan: SweepPlan, journal: TrialJournal, *, is_alive: bool = True) -> SweepResults:
     best = ranked(journal.search)
     order = [*best, *(trial for trial in journal.in_order if trial not in best)]
     names = _names(journal)
@@ -102,7 +119,7 @@ def results(name: str, plan: SweepPlan, journal: TrialJournal) -> SweepResults:
     return SweepResults(
         id=name,
         plan=plan,
-        trials=tuple(_row(trial, names[trial.number], _state(plan, journal, trial)) for trial in order),
+        trials=tuple(_row(trial, names[trial.number], _state(plan, journal, trial, is_alive)) for trial in order),
         repeated=repeated,
         importance=importance(plan, journal.search),
         done=journal.done_steps,
@@ -140,12 +157,12 @@ def _row(trial: Trial, name: str, state: str) -> TrialRow:
     )
 
 
-def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial) -> str:
+def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial, is_alive: bool) -> str:
     """Return the state of a trial; a trial of the search is pruned once its batch goes on without it."""
     if trial.failure:
         return "failed"
     if trial.open_rung is not None:
-        return "running"
+        return "running" if is_alive else "stopped"
     if trial.last is None:
         return "queued"
     if trial.last.rung == plan.last_rung:
@@ -153,7 +170,8 @@ def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial) -> str:
     position = journal.search.index(trial)
     first = position - position % plan.batch
     *_, (_, going_on) = rounds(plan, journal.search[first : first + plan.batch])
-    return "paused" if trial in going_on and next_step(plan, journal) else "pruned"
+    is_open = trial in going_on and next_step(plan, journal)
+    return "pruned" if not is_open else "paused" if is_alive else "stopped"
 
 
 def _repeated(plan: SweepPlan, repeats: Sequence[Trial]) -> tuple[Repeated, ...]:

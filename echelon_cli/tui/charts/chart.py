@@ -43,9 +43,10 @@ Y_LABEL_DIVISIONS = ((17, 4), (6, 2), (0, 1))
 MIN_PLOT = (8, 2)
 """Columns and rows of the smallest plot; below it only the legend is shown."""
 
-GAP = "  "
+BOUNDED_ENDS = (0.2, 0.4)
+"""Upper ends of a bounded axis, as shares of its bounds, that are tried before the whole."""
 
-EMPTY_TEXT = "no update yet"
+GAP = "  "
 
 NO_CURVES = Curves()
 NO_SNAPSHOT = RunSnapshot()
@@ -64,6 +65,8 @@ class Chart:
     reference_label: str = ""
     marks: Callable[[RunSnapshot], Sequence[Mark]] | None = None
     """Returns values measured at single updates, with their intervals."""
+    verdict: Callable[[RunSnapshot], str] | None = None
+    """Returns what is wrong with the newest value, for the title; empty where nothing is."""
     marks_label: str = ""
     """Legend label of the newest mark; empty omits it."""
     joined: bool = False
@@ -80,6 +83,8 @@ class AxisState:
     newest: float = 0.0
     viewport: Viewport = field(default_factory=Viewport)
     run: str = ""
+    empty_text: str = "no update yet"
+    """Text instead of the plot where there is none."""
     log: tuple[bool, bool] = (False, False)
     """Whether the left and the right axis are logarithmic."""
     columns: tuple[int, int] = (0, 0)
@@ -119,7 +124,7 @@ def draw_chart(
     if chart.joined and chart.marks:
         behind = []
         marked.insert(0, RunMarks(label="", role="ghost", curves=ghost, marks=chart.marks(ghost_snapshot)))
-    return _draw(chart, head, traces, marked, size, theme, axes, viewport, reference, behind, joined=chart.joined)
+    return _draw(chart, head, traces, marked, size, theme, axes, viewport, reference, behind, chart.joined)
 
 
 def draw_overlay(
@@ -159,9 +164,10 @@ def _draw(
     grid, marked = Grid(*size), [run for run in marked if run.marks]
     grid.spans(0, 0, head)
     if not marked and not any(trace.positions for trace in traces):
-        return grid.centre([EMPTY_TEXT])
+        return grid.centre([axes.empty_text])
     last_mark = max((run.end(viewport.x_axis) for run in marked if run.role != "ghost"), default=0.0)
-    _update_axes(chart, traces, last_mark, reference, axes, viewport, behind)
+    edges = [edge for run in marked for mark in run.marks for edge in (mark.value, mark.high) if math.isfinite(edge)]
+    _update_axes(chart, traces, last_mark, reference, axes, viewport, behind, edges)
     plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
     if plot is None:
         return grid
@@ -191,12 +197,14 @@ def legend(
 ) -> list[Span]:
     """Return label and value of each trace, as many as fit into ``width`` cells: the newest, or at the crosshair.
 
+    Values at the crosshair are not smoothed.
+
     Units are omitted unless all entries fit with them; the first entry that does not fit is reduced to its label, if
     that fits.
     """
     entries: list[tuple[str, str, str, str]] = []
     for trace in traces:
-        values = trace.smoothed(viewport.span)
+        values = trace.smoothed(viewport.span) if viewport.crosshair is None else trace.curve.mean
         at = len(values) - 1 if viewport.crosshair is None else trace.nearest_bucket(viewport.crosshair)
         value = values[at] if 0 <= at < len(values) else math.nan
         if viewport.crosshair is None and math.isfinite(trace.newest):
@@ -207,7 +215,7 @@ def legend(
     if reference > 0:
         entries.insert(1, (chart.reference_label, axis_label(reference, reference), "", "rule"))
     if marks and chart.marks_label and viewport.crosshair is None:
-        entries.insert(1, (chart.marks_label, chart.format_value(marks[-1].value), "", "mark"))
+        entries.insert(1, (marks[-1].label or chart.marks_label, chart.format_value(marks[-1].value), "", "mark"))
     has_units = sum(len(f"{label} {value}{unit}{GAP}") for label, value, unit, _ in entries) - len(GAP) <= width
     spans: list[Span] = []
     for label, number, unit, role in entries:
@@ -228,6 +236,7 @@ def _update_axes(
     axes: AxisState,
     viewport: Viewport,
     behind: Sequence[Trace] = (),
+    edges: Sequence[float] = (),
 ) -> None:
     """Adjust the ranges to data that have left them, or to another viewport."""
     if axes.viewport.without_crosshair() != viewport.without_crosshair():
@@ -258,9 +267,17 @@ def _update_axes(
         logs.append(log)
         if right:
             axes.right = after
+        elif chart.bounds:
+            axes.left = _bounded(chart.bounds, [*edges, *(v for finite in values for v in finite)])
         else:
-            axes.left = chart.bounds or after
+            axes.left = after
     axes.log = (logs[0], logs[1])
+
+
+def _bounded(bounds: Range, values: Sequence[float]) -> Range:
+    """Return the bounds, with a lower upper end where all values are near the lower one."""
+    ends = (bounds[0] + share * (bounds[1] - bounds[0]) for share in BOUNDED_ENDS)
+    return bounds[0], next((end for end in ends if values and max(values) <= end), bounds[1])
 
 
 def _visible_values(trace: Trace, window: Range, span: float) -> list[float]:

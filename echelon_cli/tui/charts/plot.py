@@ -60,6 +60,8 @@ class Series:
     """Format of its values; None takes ``integer_text`` for a count and that of the chart for other metrics."""
     unit: str | None = None
     """Unit after its value in the legend; None takes that of the metric's suffix (``curves.UNITS``)."""
+    smooth: bool = True
+    """Whether the curve is smoothed; a schedule or a running mean is not."""
     signed: bool = False
     """Whether values may be negative: an axis of zeros alone then ends at -1 and 1, otherwise at 0 and 1."""
 
@@ -94,6 +96,8 @@ class Trace:
     """Value of the newest update, unsmoothed, as the header shows it; NaN if unknown."""
 
     def smoothed(self, span: float) -> Sequence[float]:
+        if not self.series.smooth:
+            return self.curve.mean
         return self.curve.smooth if span == DEFAULT_SMOOTHING else smooth(self.curve.mean, span)
 
     def buckets_in(self, window: Range) -> range:
@@ -113,6 +117,8 @@ class Mark:
     value: float
     low: float
     high: float
+    label: str = ""
+    """Legend label instead of that of the chart."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.message import Message
 
-from echelon.jobs.status import ALIVE
+from echelon.jobs.status import ALIVE, QUEUED
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.listing import RunRow, opponent_of
+from echelon_cli.listing import RunRow
 from echelon_cli.tui.charts.curves import Curves
 
 if TYPE_CHECKING:
@@ -67,11 +67,15 @@ class RunView:
         return self.state in ALIVE
 
     @property
-    def opponent(self) -> str:
-        """Opponent of the newest evaluation, else the configured one; empty while unknown."""
-        if self.snapshot.evals:
-            return self.snapshot.evals[-1].opponent
-        return opponent_of(self.snapshot.start.config) if self.snapshot.start else ""
+    def is_loading(self) -> bool:
+        return self.behind or not self.state
+
+    @property
+    def empty_text(self) -> str:
+        """Why there is no curve."""
+        if self.is_loading:
+            return "loading records"
+        return "no update yet" if self.is_alive or self.state == QUEUED else "no update"
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ class SweepFollower(FileFollower):
             state = job_status(self.paths).state
             if journal == self._journal and state == before.state:
                 return False
-            results = before.results if journal == self._journal else read_results(self.paths)
+            results = read_results(self.paths)
         except (ValueError, OSError) as error:
             self.view = replace(before, results=None, problem=error_text(error), loaded=True)
             return self.view.problem != before.problem

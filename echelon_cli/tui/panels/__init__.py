@@ -31,7 +31,7 @@ from echelon_cli.tui.panels.log import PanelLog
 from echelon_cli.tui.panels.machine import PanelMachine
 from echelon_cli.tui.panels.opponents import PanelOpponents, mix_includes
 from echelon_cli.tui.panels.system_metrics import PanelSystemMetrics, has_system_metrics
-from echelon_cli.tui.panels.win_rate import PanelWinRate
+from echelon_cli.tui.panels.win_rate import UNTRAINED, PanelWinRate
 
 WIDE_PAGES: dict[str, str] = {
     "wins": "overview",
@@ -91,8 +91,17 @@ def clip_threshold(snapshot: RunSnapshot) -> float:
     return snapshot.update.max_grad_norm if snapshot.update else 0.0
 
 
+def clip_verdict(snapshot: RunSnapshot) -> str:
+    """Return how many optimiser steps are clipped, where most are."""
+    share = snapshot.update.grad_clipped_share if snapshot.update else 0.0
+    return f"clips {percent(share)} of steps" if share > 0.5 else ""
+
+
 def evaluation_marks(snapshot: RunSnapshot) -> list[Mark]:
-    return [Mark(e.update, e.win_rate, e.win_low, e.win_high) for e in snapshot.evals]
+    return [
+        Mark(e.update, e.win_rate, e.win_low, e.win_high, "" if snapshot.is_trained(e) else UNTRAINED)
+        for e in snapshot.evals
+    ]
 
 
 def rating_marks(snapshot: RunSnapshot) -> list[Mark]:
@@ -117,7 +126,7 @@ PANELS: dict[str, PanelSpec] = {
         span=COLUMNS,
         weight=2,
         make=chart(
-            Series(metric="win_rate", label="training mix", dash=DASH_COLUMNS, raw=False),
+            Series(metric="win_rate", label="training mix", dash=DASH_COLUMNS, raw=False, smooth=False),
             kind=PanelWinRate,
             format_value=percent,
             bounds=(0.0, 1.0),
@@ -125,8 +134,8 @@ PANELS: dict[str, PanelSpec] = {
             marks_label="eval",
             joined=True,
         ),
-        help="eval: evaluations on held-out seeds with their 95 % intervals; training mix: recent training battles "
-        "won, against the current mix of opponents",
+        help="eval: evaluations on held-out seeds with their 95 % intervals; training mix: newest 100 training "
+        "battles won, against the current mix of opponents",
     ),
     "return": PanelSpec(
         title="return", page="learning", make=chart(Series(metric="avg_return", label="mean", signed=True))
@@ -150,7 +159,8 @@ PANELS: dict[str, PanelSpec] = {
         title="entropy",
         page="learning",
         make=chart(
-            Series(metric="entropy", label="entropy", unit="nats", signed=True), second_series("lr", "lr", right=True)
+            Series(metric="entropy", label="entropy", unit="nats", signed=True),
+            second_series("lr", "lr", right=True, smooth=False),
         ),
         help="entropy of the policy; lr: learning rate",
     ),
@@ -167,8 +177,10 @@ PANELS: dict[str, PanelSpec] = {
             second_series("grad_norm_max", "max"),
             reference=clip_threshold,
             reference_label="clip",
+            verdict=clip_verdict,
         ),
-        help="before clipping; longer gradients are scaled down to the clip line",
+        help="before clipping; longer gradients are scaled down to the clip line. Where most steps are clipped, the "
+        "clip sets their size: try a lower ppo.lr",
     ),
     "explained": PanelSpec(
         title="explained variance",
@@ -181,7 +193,7 @@ PANELS: dict[str, PanelSpec] = {
         page="update",
         make=chart(
             Series(metric="agreement", label="agreement"),
-            second_series("learner_share", "learner acts"),
+            second_series("learner_share", "learner acts", smooth=False),
             second_series("imitation_loss", "loss", right=True),
             bounds=(0.0, 1.0),
         ),
@@ -196,7 +208,8 @@ PANELS: dict[str, PanelSpec] = {
         title="opponents",
         page="battles",
         make=PanelOpponents,
-        help="share: current share of the environments; recent: win rate of the newest 100 battles; whole run: of all",
+        help="share: current share of the environments; recent: win rate of the newest 100 battles "
+        "against it; whole run: of all",
     ),
     "rating": PanelSpec(
         title="rating",

@@ -149,11 +149,11 @@ def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, theme: Theme) 
         return grid.centre([NO_BATTLES])
     rows = [(name, getattr(update, field), role) for name, field, role in OUTCOMES]
     name_width = min(REASON_CELLS, max(5, round(width * REASON_SHARE)))
-    grid.put(0, 0, "recent battles", "dim")
+    grid.put(0, 0, f"newest {update.battles} battles" if update.battles else "recent battles", "dim")
     for y, (name, share, role) in enumerate(rows, start=1):
         draw_share(grid, y, name, name_width, share, theme, role)
     if height >= 7:
-        grid.put(0, 5, f"end reasons of {count(totals.count)} battles", "dim")
+        grid.put(0, 5, f"end reasons of {count(totals.count)} battle{'s' * (totals.count > 1)}", "dim")
         reasons = sorted(totals.reasons.items(), key=lambda item: -item[1])
         for y, (name, n) in enumerate(reasons[: height - 6], start=6):
             draw_share(grid, y, ending_text(name), name_width, n / totals.count, theme, "series1")

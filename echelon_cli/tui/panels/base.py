@@ -108,12 +108,16 @@ class PanelChart(Panel):
         """Another run, drawn behind this one."""
 
     def note(self) -> str:
-        return "log" if any(self.axes.log) else ""
+        is_smoothed = self.viewport.span > 1 and any(series.smooth for series in self.chart.series)
+        notes = ("smoothed" if is_smoothed else "", "log" if any(self.axes.log) else "")
+        verdict = self.chart.verdict(self.view.snapshot) if self.chart.verdict else ""
+        return verdict or ", ".join(filter(None, notes))
 
     def body(self, width: int, height: int) -> Grid:
         if self.axes.run != self.view.id:
             self.axes = AxisState(run=self.view.id)
         size, view = (width, height), self.view
+        self.axes.empty_text = view.empty_text
         curves, snapshot, ghost = view.curves, view.snapshot, self.ghost
         behind = ghost.curves, ghost.snapshot
         return draw_chart(self.chart, curves, snapshot, size, self.theme, self.axes, self.viewport, *behind)

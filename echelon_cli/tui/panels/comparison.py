@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,12 +11,12 @@ from textual.reactive import reactive
 
 from echelon.telemetry.evaluations import ladder_score
 from echelon_cli.listing import opponent_name
-from echelon_cli.output import count, interval, percent
+from echelon_cli.output import count, duration, interval, percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, trace_of
 from echelon_cli.tui.charts.plot import RunMarks, Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import brief, difference, short_run_id, speed
+from echelon_cli.tui.format import difference, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.panels.win_rate import evaluated
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
@@ -28,8 +27,8 @@ Runs = tuple[RunView, ...]
 FIGURES: tuple[tuple[str, int], ...] = (
     ("eval", 5),
     ("interval", 8),
-    ("opponent", 8),
-    ("diff", 4),
+    ("against", 8),
+    ("diff", 7),
     ("best", 5),
     ("steps", 6),
     ("ladder", 6),
@@ -92,25 +91,24 @@ def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme:
         state = f"{theme.state_symbol(view.state)} {view.state}" if view.state else ""
         grid.put(state_start, number, state, STATE_ROLES.get(view.state, ""))
         figures = dict.fromkeys(ends, ("", "")) | {key: (text, "") for key, text in headline_figures(view).items()}
-        own, first = view.snapshot.evaluation, runs[0].snapshot.evaluation
-        if own and first and number > 1:
-            figures["diff"] = difference(evaluated(own), evaluated(first))
+        if number > 1:
+            figures["diff"] = difference(evaluated(view.snapshot), evaluated(runs[0].snapshot))
         for figure, end in ends.items():
             grid.right(end, number, *figures[figure])
     return grid
 
 
 def headline_figures(view: RunView) -> dict[str, str]:
-    update, evals, best = view.snapshot.update, view.snapshot.evals, view.snapshot.best
+    update, last, best = view.snapshot.update, view.snapshot.evaluation, view.snapshot.best
     return {
-        "eval": percent(evals[-1].win_rate) if evals else "-",
-        "interval": interval(evals[-1].win_low, evals[-1].win_high) if evals else "-",
-        "opponent": truncate(opponent_name(evals[-1].opponent), 8) if evals else "-",
+        "eval": percent(last.win_rate) if last else "-",
+        "interval": interval(last.win_low, last.win_high) if last else "-",
+        "against": truncate(opponent_name(last.opponent), 8) if last else "-",
         "ladder": percent(ladder_score(view.snapshot.reports).value),
-        "best": percent(best.win_rate) if best else "-",
+        "best": percent(best.win_rate) if last and best else "-",
         "steps/s": speed(update.steps_per_s) if update else "-",
         "steps": count(view.snapshot.global_step),
-        "took": brief(update.elapsed_s if update else math.nan),
+        "took": duration(update.elapsed_s if update else None),
     }
 
 
@@ -127,6 +125,7 @@ class PanelOverlay(PanelChart):
         if self.axes.run != (run_ids := " ".join(view.id for view in self.runs)):
             self.axes = AxisState(run=run_ids)
         marked = run_marks(self.chart, self.runs)
+        self.axes.empty_text = next((view.empty_text for view in self.runs if view.is_loading), "no update")
         return draw_overlay(self.chart, traces, (width, height), self.theme, self.axes, self.viewport, marked)
 
 
@@ -169,6 +168,8 @@ class PanelDifference(PanelOverlay):
     """Configuration keys that differ between the runs."""
 
     def body(self, width: int, height: int) -> Grid:
+        if loading := next((view.empty_text for view in self.runs if view.is_loading), ""):
+            return Grid(width, height).centre([loading])
         return draw_difference([view.snapshot.start for view in self.runs], width, height, self.theme)
 
     def note(self) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from echelon.statistics import Estimate
-from echelon.telemetry.evaluations import PURPOSES, EvaluationRow, evaluation_rows, training_rows
+from echelon.telemetry.evaluations import PURPOSES, UNTRAINED, EvaluationRow, evaluation_rows, training_rows
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import opponent_name
-from echelon_cli.output import local_time, percent
+from echelon_cli.output import interval, local_time, percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.opponents import EVEN
 from echelon_cli.tui.theme import Theme
@@ -46,13 +46,13 @@ def _rate(rate: Estimate | None) -> str:
 
 
 def _interval(rate: Estimate | None) -> str:
-    if rate is None or not rate.low <= rate.high:
-        return "-"
-    return f"{100 * rate.low:.0f} to {100 * rate.high:.0f}"
+    return "-" if rate is None else interval(rate.low, rate.high)
 
 
 def _matches(row: EvaluationRow) -> str:
-    return str(row.episodes) if row.episodes >= row.planned else f"{row.episodes}/{row.planned}"
+    if row.episodes < row.planned:
+        return f"{row.episodes}/{row.planned}"
+    return f"{row.episodes}+{row.episodes}" if row.mean and row.sampled else str(row.episodes)
 
 
 def _dim(row: EvaluationRow) -> str:
@@ -80,7 +80,7 @@ def visible_columns(width: int, rows: Sequence[EvaluationRow]) -> list[GridColum
 
     Without evaluations that select checkpoints all are reports; those in training may have no sampled actions.
     """
-    has_purposes = any(row.purpose == PURPOSES["choice"] for row in rows)
+    has_purposes = any(row.purpose in (PURPOSES["choice"], UNTRAINED) for row in rows)
     visible = [column for column in COLUMNS if has_purposes or column.name != "purpose"]
     if has_purposes and not any(row.sampled for row in rows):
         visible = [column for column in visible if column not in SAMPLED_COLUMNS]

@@ -9,12 +9,13 @@ from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon.jobs.kinds import has_plan
+from echelon.telemetry.evaluations import UNTRAINED
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import ALERT_LIFETIME_S, opponent_name
 from echelon_cli.output import count, duration, interval, measured, percent
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import short_run_id, speed
-from echelon_cli.tui.panels.win_rate import UNTRAINED, next_evaluation_text
+from echelon_cli.tui.panels.win_rate import next_evaluation_text
 from echelon_cli.tui.theme import STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, share_bar, truncate
 
@@ -24,7 +25,7 @@ MIN_BAR = 6
 MIN_SUBTITLE = 20
 BAR_FROM = 70
 
-SHORT_NOTE = 1
+SHORT_NOTE = 2
 """Variant of the first figure's note for which other figures are dropped."""
 
 STARTING = "compiling kernels, preparing maps"
@@ -92,13 +93,14 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
 
 
 def time_left(view: RunView) -> str:
-    """Return the remaining time, or how long an ended run took; empty while unknown."""
+    """Return the remaining time or what the run does instead, or how long an ended run took; empty while unknown."""
     snapshot = view.snapshot
     if snapshot.is_evaluation and not view.is_alive:
         return f"took {duration(sum(batch.duration_s for batch in snapshot.batches))}"
     if not view.is_alive:
         return f"took {duration(snapshot.update.elapsed_s)}" if snapshot.update else ""
-    return f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
+    left = f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
+    return snapshot.activity or left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,24 +140,21 @@ def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
         note = f"evaluation at {upcoming}" if upcoming else ""
         return (Figure(label="", value=UNTRAINED, notes=(note,), role="bold"),)
     bounds, at = f"{interval(last.win_low, last.win_high)}%", f"at {count(last.global_step)}"
-    against = f"{bounds} against {opponent_name(last.opponent)}"
-    notes = (f"{against} {at} steps", f"{against} {at}", against, bounds)
+    opponent = f"against {opponent_name(last.opponent)}"
+    against = f"{bounds} {opponent}"
+    matches = f"{bounds} of {count(last.episodes)} matches {opponent} {at} steps"
+    notes = (matches, f"{against} {at} steps", f"{against} {at}", against, bounds)
     newest = Figure(label="eval", value=percent(last.win_rate), notes=notes, role="mark")
     if best is None or not snapshot.is_trained(best):
         return (newest,)
     return newest, Figure(label="best", value=percent(best.win_rate), role="mark", rank=1)
 
 
-def _matches(snapshot: RunSnapshot) -> tuple[int, int]:
-    """Return the matches that an evaluation job has played, and all of its matches; 0 and 0 while unknown."""
-    return (snapshot.batches[-1].played, snapshot.batches[-1].matches) if snapshot.batches else (0, 0)
-
-
 def _job_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
-    (played, matches), seconds = _matches(snapshot), sum(batch.duration_s for batch in snapshot.batches)
-    wins, notes = "-", ("",)
+    seconds, wins, notes, played, matches = sum(batch.duration_s for batch in snapshot.batches), "-", ("",), 0, 0
     if snapshot.batches:
         last = snapshot.batches[-1]
+        played, matches = last.played, last.matches
         bounds = f"{interval(last.win_low, last.win_high)}% against {opponent_name(last.opponent)}"
         wins, notes = (
             percent(last.win_rate),
@@ -200,8 +199,8 @@ def progress_text(snapshot: RunSnapshot, width: int) -> str:
     if width < FULL_ID_FROM or snapshot.start is None or snapshot.is_evaluation:
         return text
     limit = f" or {snapshot.start.max_minutes:g} min" if snapshot.start.max_minutes else ""
-    update = snapshot.update.update if snapshot.update else 0
-    return f"update {update}, {text} of {count(snapshot.start.total_steps)} steps{limit}"
+    update, steps = snapshot.update.update if snapshot.update else 0, count(snapshot.global_step)
+    return f"update {update}, {steps} of {count(snapshot.start.total_steps)} steps{limit}, {text}"
 
 
 def _columns(figures: list[Figure], with_note: bool) -> int:

@@ -45,7 +45,7 @@ class PanelOpponents(Panel):
     """Opponents sampled, and the win rate against each."""
 
     def note(self) -> str:
-        return f"share now; win rate, recent: newest {RECENT_BATTLES} battles"
+        return f"share now; win rate, recent: newest {RECENT_BATTLES} battles each"
 
     def body(self, width: int, height: int) -> Grid:
         return draw_opponents(opponent_stats(self.view.snapshot), width, height, self.theme)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 
 from echelon.jobs.sweeps.plan import RATES, UNCHANGED
-from echelon.jobs.sweeps.results import SweepResults, TrialRow
+from echelon.jobs.sweeps.results import SweepResults
 from echelon.statistics import Estimate
 from echelon_cli.output import count, interval, measured
 from echelon_cli.sweep_tables import metric_text
@@ -20,7 +18,15 @@ from echelon_cli.tui.widgets.table import GridColumn, first_visible
 
 NAME_CELLS = 14
 NUMBER_CELLS = 4
-STATE_ROLES = {"running": "good", "complete": "info", "failed": "bad", "paused": "", "pruned": "dim", "queued": "dim"}
+STATE_ROLES = {
+    "running": "good",
+    "complete": "info",
+    "failed": "bad",
+    "paused": "",
+    "stopped": "",
+    "pruned": "dim",
+    "queued": "dim",
+}
 
 
 class SweepPanel(SelectionPanel):
@@ -65,11 +71,6 @@ class PanelTrials(SweepPanel):
         return draw_trials(results, self.selected, (width, height), self.theme)
 
 
-def position(rows: Sequence[TrialRow], number: int) -> int:
-    """Return the position of a trial in the table, 0 where it is missing."""
-    return next((i for i, row in enumerate(rows) if row.number == number), 0)
-
-
 def draw_trials(results: SweepResults, selected: int, size: tuple[int, int], theme: Theme) -> Grid:
     """Return a row per trial: number, options, state, rung, steps, value with interval, run."""
     grid, (width, height), rows = Grid(*size), size, results.trials
@@ -82,7 +83,7 @@ def draw_trials(results: SweepResults, selected: int, size: tuple[int, int], the
             break
         columns.remove(first_dropped)
     name_end = width - sum(column.width + 1 for column in columns)
-    cursor = position(rows, selected)
+    cursor = next((i for i, row in enumerate(rows) if row.number == selected), 0)
     first = first_visible(cursor, len(rows), height - 1)
     grid.put(NUMBER_CELLS + 1, 0, "options", "dim")
     for y, row in enumerate(rows[first : first + height - 1], start=1):
@@ -98,6 +99,8 @@ def draw_trials(results: SweepResults, selected: int, size: tuple[int, int], the
         if first + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
+    if (more := results.planned - len(rows)) > 0 and len(rows) + 1 < height:
+        grid.put(NUMBER_CELLS + 1, len(rows) + 1, f"and {more} more, chosen as the sweep goes on", "dim", limit=width)
     return grid
 
 
@@ -115,8 +118,11 @@ def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> 
     """Return two rows per configuration, value with interval and probability of improvement, and a bar per option."""
     grid, (width, height), plan = Grid(*size), size, results.plan
     if not results.repeated and not results.importance:
-        text = f"after the search, {plan.seeds} seeds of the best" if plan.repeated else "known after four trials"
-        return grid.centre(wrap(text, max(1, width)))
+        more = f" After the search, the best train with {plan.seeds} seeds each." if plan.repeated else ""
+        text = f"No option has shown an effect yet.{more}"
+        for row, line in enumerate(wrap(text, max(1, width))[:height]):
+            grid.put(0, row, line, "dim")
+        return grid
     y, ellipsis = 0, theme.symbols.ellipsis
     for number, each in enumerate(results.repeated):
         role, value = RUN_ROLES[number % len(RUN_ROLES)], estimate_text(plan.metric, each.score)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from echelon.telemetry.events import EventEval
+from echelon.telemetry.evaluations import UNTRAINED
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.listing import opponent_name
-from echelon_cli.output import count, interval, percent
+from echelon_cli.listing import game_of, opponent_name
+from echelon_cli.output import count, duration, interval, percent
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import FIGURE_ROWS, brief, difference, large, short_run_id, speed
+from echelon_cli.tui.format import FIGURE_ROWS, Evaluated, difference, large, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
@@ -19,8 +19,6 @@ FIGURES_FROM = (70, 8)
 
 FIGURE_CELLS = 31
 LABEL_CELLS = 10
-
-UNTRAINED = "untrained"
 
 Row = tuple[str, str, str]
 """Label, value and role of a figure."""
@@ -37,7 +35,7 @@ class PanelWinRate(PanelChart):
         if any(self.axes.columns):
             first, after = self.axes.columns
             self.axes.columns = first + FIGURE_CELLS, after + FIGURE_CELLS
-        _draw_evaluation(grid, self.view.snapshot, self.theme)
+        _draw_evaluation(grid, self.view, self.theme)
         rows = figure_rows(self.view, self.ghost)
         for y, (label, value, role) in enumerate(rows, start=FIGURE_ROWS + 3):
             grid.put(0, y, label, "dim")
@@ -45,13 +43,11 @@ class PanelWinRate(PanelChart):
         return grid
 
 
-def _draw_evaluation(grid: Grid, snapshot: RunSnapshot, theme: Theme) -> None:
+def _draw_evaluation(grid: Grid, view: RunView, theme: Theme) -> None:
     """Draw the newest evaluation of a trained policy in large digits, its opponent above and its interval below it."""
-    last = snapshot.evaluation
+    last = view.snapshot.evaluation
     if last is None:
-        grid.put(0, 0, "no evaluation of a trained", "dim")
-        grid.put(0, 1, "policy yet", "dim")
-        grid.put(0, 3, UNTRAINED, "bold")
+        grid.put(0, 0, *((UNTRAINED, "bold") if view.snapshot.start else (view.empty_text, "dim")))
         return
     against = f"wins against {opponent_name(last.opponent)}"
     grid.put(0, 0, truncate(against, FIGURE_CELLS - 1, theme.symbols.ellipsis), "dim")
@@ -59,7 +55,8 @@ def _draw_evaluation(grid: Grid, snapshot: RunSnapshot, theme: Theme) -> None:
         large(percent(last.win_rate)) if theme.glyphs != "ascii" else ("", percent(last.win_rate))
     ):
         grid.put(0, 1 + row, text, "mark")
-    grid.put(0, FIGURE_ROWS + 1, f"{interval(last.win_low, last.win_high)}% at {count(last.global_step)} steps", "dim")
+    below = f"{interval(last.win_low, last.win_high)}% of {last.episodes} matches at {count(last.global_step)}"
+    grid.put(0, FIGURE_ROWS + 1, below, "dim")
 
 
 def next_evaluation_text(snapshot: RunSnapshot) -> str:
@@ -67,12 +64,17 @@ def next_evaluation_text(snapshot: RunSnapshot) -> str:
     if (found := snapshot.next_evaluation) is None:
         return ""
     update, seconds = found
-    return f"update {update}" + (f", in {brief(seconds)}" if math.isfinite(seconds) else "")
+    if not math.isfinite(seconds):
+        return f"update {update} or the end" if update else "the end"
+    return f"{f'update {update}' if update else 'the end'}, in {duration(seconds)}"
 
 
-def evaluated(event: EventEval) -> tuple[float, float, float, str]:
-    """Return win rate, interval and opponent of an evaluation."""
-    return event.win_rate, event.win_low, event.win_high, event.opponent
+def evaluated(snapshot: RunSnapshot) -> Evaluated | None:
+    """Return the newest evaluation of a trained policy; None without one."""
+    if (event := snapshot.evaluation) is None:
+        return None
+    game = game_of(snapshot.start.config) if snapshot.start else ""
+    return event.win_rate, event.win_low, event.win_high, event.opponent, game
 
 
 def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
@@ -84,11 +86,12 @@ def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
     if best is not None and snapshot.is_trained(best):
         rows.append(("best", f"{percent(best.win_rate)} at {count(best.global_step)}", "mark"))
     if (other := baseline.snapshot.evaluation) is not None:
-        own = snapshot.evaluation
-        points, role = difference(evaluated(own), evaluated(other)) if own else ("", "")
-        rows.append(("behind", f"{percent(other.win_rate)} {short_run_id(baseline.id)}", "dim"))
-        rows += [("difference", f"{points} points", role)] if points else []
+        points, role = difference(evaluated(snapshot), evaluated(baseline.snapshot))
+        rows.append(("baseline", f"{percent(other.win_rate)} {short_run_id(baseline.id)}", "dim"))
+        if snapshot.evaluation is not None:
+            rows.append(("difference", f"{points} points" if points else "other game", role))
     if update is not None:
-        rows.append(("training", f"{percent(update.win_rate)} in the mix", "series1"))
+        battles = f" of {update.battles} battles" if update.battles else " in the mix"
+        rows.append(("training", f"{percent(update.win_rate)}{battles}", "series1"))
         rows.append(("speed", f"{speed(update.steps_per_s)} steps/s", "series1"))
     return rows

@@ -13,6 +13,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
+from echelon.jobs.status import ALIVE
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import View
 from echelon_cli.tui.feed.thread import Topic
@@ -188,7 +189,6 @@ class RunActions(BaseScreen):
     """A screen with a selected run and the actions on it."""
 
     def selected_run(self) -> tuple[Path, str, str] | None:
-        """Return folder, id and state of the selected run."""
         return None
 
     def lines_to_copy(self) -> list[str]:
@@ -209,6 +209,9 @@ class RunActions(BaseScreen):
         if run is None:
             return
         root, name, state = run
+        if state and state not in ALIVE:
+            self.show_notice(f"{name} is not running: {state}", "warn")
+            return
         question = f"Stop {name}? It finishes the current update, saves a checkpoint and exits. It can be resumed."
         if state == "stopping":
             question = f"Stop {name} now? It is already stopping. The current update is lost, the last checkpoint kept."
@@ -219,6 +222,9 @@ class RunActions(BaseScreen):
         if run is None:
             return
         root, name, state = run
+        if state in ALIVE:
+            self.show_notice(f"{name} is {state}", "warn")
+            return
         question = f"Resume {name} from the latest checkpoint?"
         if state == "completed":
             question = f"{name} has reached its limit and would end at once. Resume it anyway?"

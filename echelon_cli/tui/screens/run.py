@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
 
-from echelon_cli.tui.actions import baseline_of, previous_run
+from echelon_cli.tui.actions import baseline_of
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings
@@ -30,13 +30,7 @@ class RunScreen(RunActions, ChartScreen):
         *PANEL_KEYS,
         Key(keys="h", action="hide", label="", help="hide the focused panel"),
         Key(keys="H", action="unhide", label="", help="show hidden panels"),
-        Key(
-            keys="b",
-            action="ghost",
-            label="ghost",
-            help="show the baseline, or the previous run of the preset, behind every chart",
-            rank=8,
-        ),
+        Key(keys="b", action="ghost", label="baseline", help="show or hide the baseline behind every chart", rank=8),
         Key(keys="l", action="log", label="log", help="the whole log", rank=5),
         *RUN_KEYS,
         *CHART_KEYS,
@@ -61,7 +55,7 @@ class RunScreen(RunActions, ChartScreen):
     def prepare(self) -> None:
         latest = self.dashboard.run_view
         self.show_run(latest if latest.root == self.root else self._view)
-        self._show_behind(baseline_of)
+        self.run_worker(self._show_behind())
 
     def activate(self) -> None:
         latest = self.dashboard.run_view
@@ -120,24 +114,17 @@ class RunScreen(RunActions, ChartScreen):
             self._ghost = None
             self._show_ghost(RunView())
             self._subscribe()
-            return
+        else:
+            self.run_worker(self._show_behind(is_asked=True))
 
-        self._show_behind(baseline_of, previous_run)
-
-    def _show_behind(self, *finders: Callable[[Path], Path | None]) -> None:
-        """Show another run behind the charts: the first that one of ``finders`` finds."""
-
-        async def find() -> None:
-            for finder in finders:
-                if found := await asyncio.to_thread(finder, self.root):
-                    self._ghost = found
-                    self._subscribe()
-                    self.show_notice(f"behind the charts: {short_run_id(found.name)}")
-                    return
-            if len(finders) > 1:
-                self.show_notice("no earlier run of this preset; b marks a baseline in the list of runs")
-
-        self.run_worker(find())
+    async def _show_behind(self, *, is_asked: bool = False) -> None:
+        """Show the baseline behind the charts where there is one."""
+        if found := await asyncio.to_thread(baseline_of, self.root):
+            self._ghost = found
+            self._subscribe()
+            self.show_notice(f"behind the charts: {short_run_id(found.name)}")
+        elif is_asked:
+            self.show_notice("no other run is the baseline; b in the list of runs makes one")
 
     def action_log(self) -> None:
         self.dashboard.open("log", self.root)

@@ -242,15 +242,14 @@ class RunsScreen(RunActions, TableScreen):
 
     def action_mark(self) -> None:
         if not self.table.mark():
-            self.show_notice(f"at most {len(self.table.marked)} runs can be compared", "warn")
-        elif len(self.table.marked) == 1 and not any(BASELINE in row.tags for row in self.table.view.rows):
-            self.show_notice("mark one more run, then m compares them")
+            self.show_notice(f"at most {len(RUN_ROLES)} runs can be compared", "warn")
+        elif len(self.table.compared) > 1:
+            self.show_notice(f"m compares {len(self.table.compared)} runs")
         elif self.table.marked:
-            self.show_notice(f"m compares the {len(self.table.marked)} marked runs")
+            self.show_notice("mark one more run, then m compares them")
 
     def action_compare(self) -> None:
-        pinned = [row.root for row in self.table.view.rows if BASELINE in row.tags]
-        roots = tuple(dict.fromkeys((*pinned, *self.table.marked)))[: len(RUN_ROLES)]
+        roots = self.table.compared[: len(RUN_ROLES)]
         if len(roots) < 2:
             self.show_notice("mark two or more runs with space to compare them")
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from echelon.jobs.status import ALIVE
 from echelon_cli.output import count, percent
+from echelon_cli.sweep_tables import NO_BEST
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
@@ -35,10 +36,12 @@ class SweepTitle(CellView):
         if results is None:
             return grid
         ended = sum(row.state in ("pruned", "complete", "failed") for row in results.trials)
-        planned = results.plan.search_trials + results.plan.repeated
-        text = f"{percent(results.progress)}, {ended} of {planned} trials ended, {count(results.done)} steps"
+        steps = count(sum(row.global_step for row in results.trials))
+        text = f"{percent(results.progress)}, {ended} of {results.planned} trials ended, {steps} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
-        if results.best and height > 1:
+        if results.best and not results.is_clear:
+            grid.put(1, 1, truncate(NO_BEST, width - 2, self.theme.symbols.ellipsis), "dim")
+        elif results.best and height > 1:
             x = grid.put(1, 1, "best", "dim") + 1
             grid.put(x, 1, truncate(results.best, width - x - 1, self.theme.symbols.ellipsis), "good")
         return grid

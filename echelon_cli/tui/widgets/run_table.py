@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from echelon_cli.listing import RunRow, opponent_name
 from echelon_cli.output import count, interval, measured, percent
 from echelon_cli.query import Query, config_of, parse
 from echelon_cli.tui.feed.messages import RunsView
-from echelon_cli.tui.format import age, difference, short_run_id, speed
+from echelon_cli.tui.format import Evaluated, age, difference, short_run_id, speed
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
 from echelon_cli.tui.widgets.table import GridColumn, RowList, fitting
@@ -62,6 +61,9 @@ def _descending(value: float) -> float:
 
 GAP = 2
 
+NARROW = 100
+"""Columns of the terminal below which the gaps are one cell, and progress has no bar."""
+
 COLUMNS: tuple[GridColumn, ...] = (
     GridColumn(
         "state",
@@ -72,19 +74,19 @@ COLUMNS: tuple[GridColumn, ...] = (
         key=lambda row: STATE_SORT_ORDER.index(row.state) if row.state in STATE_SORT_ORDER else 0,
     ),
     GridColumn("run", 15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
-    GridColumn("preset", 11, right=False, rank=8, text=lambda row, now: row.preset, key=lambda row: row.preset),
+    GridColumn("preset", 11, right=False, rank=11, text=lambda row, now: row.preset, key=lambda row: row.preset),
     GridColumn(
         "progress",
         BAR_CELLS + 5,
-        rank=3,
+        rank=2,
         text=lambda row, now: percent(row.progress),
         key=lambda row: _descending(row.progress),
     ),
-    GridColumn("steps", 6, rank=11, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
+    GridColumn("steps", 6, rank=12, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
     GridColumn(
         "steps/s",
         7,
-        rank=2,
+        rank=4,
         text=lambda row, now: speed(row.steps_per_s),
         role=lambda row: "series1" if row.is_alive else "dim",
         key=lambda row: _descending(row.steps_per_s),
@@ -95,7 +97,7 @@ COLUMNS: tuple[GridColumn, ...] = (
     GridColumn(
         "training",
         8,
-        rank=7,
+        rank=3,
         text=lambda row, now: percent(row.win_rate),
         role=lambda row: "series1" if row.is_alive else "dim",
         key=lambda row: _descending(row.win_rate),
@@ -141,15 +143,13 @@ VIEWS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "training": (("train", ""), ()),
     "evals": (("eval",), ("state", "run", "progress", "eval", "interval", "against", "done", "age", "status")),
     "sweeps": (("sweep",), ("state", "run", "progress", "done", "age", "status")),
+    "trials": ((), ()),
     "league": (("arena", "shard"), ("state", "run", "kind", "progress", "done", "age", "status")),
     "matches": ((), ("state", "run", "kind", "done", "age", "status")),
 }
 """Views of the list: kinds of jobs, and names of columns; without kinds all others, without names all of training."""
 
-VARIANT_COLUMNS: tuple[GridColumn, ...] = (
-    *(column for column in COLUMNS if column.name != "status"),
-    *(replace(column, width=18, rank=1) for column in COLUMNS if column.name == "status"),
-)
+VARIANT_COLUMNS: tuple[GridColumn, ...] = (*COLUMNS[:-1], replace(COLUMNS[-1], width=18, rank=1))
 """The same for a group that is shown alone: what differs among its runs precedes speed and progress."""
 
 COLUMNS_BY_NAME = {column.name: column for column in (*COLUMNS, KIND, DONE)}
@@ -159,7 +159,13 @@ SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", 
 
 
 def visible_columns(width: int, columns: Sequence[GridColumn] = COLUMNS) -> list[GridColumn]:
-    return fitting(columns, width - 3, GAP)
+    if width < NARROW:
+        columns = [replace(column, width=BAR_CELLS) if column.name == "progress" else column for column in columns]
+    return fitting(columns, width - 3, gap_of(width))
+
+
+def gap_of(width: int) -> int:
+    return 1 if width < NARROW else GAP
 
 
 def sort_rows(rows: Sequence[RunRow], order: str, is_reversed: bool) -> list[RunRow]:
@@ -168,8 +174,16 @@ def sort_rows(rows: Sequence[RunRow], order: str, is_reversed: bool) -> list[Run
     return sorted(ordered, key=lambda row: BASELINE not in row.tags)
 
 
+def by_view(rows: Sequence[RunRow], known: Sequence[RunRow]) -> dict[str, list[RunRow]]:
+    """Return the rows of each view of the list; trials are the runs in the group of a sweep among ``known`` runs."""
+    sweeps, views = {short_run_id(row.id) for row in known if row.kind == "sweep"}, {name: [] for name in VIEWS}
+    for row in rows:
+        views["trials" if row.kind == "train" and row.group in sweeps else view_of(row)].append(row)
+    return views
+
+
 def view_of(row: RunRow) -> str:
-    """Return the view of the list that shows a run."""
+    """Return the view of the list that shows the kind of a run."""
     return next((name for name, (kinds, _) in VIEWS.items() if row.kind in kinds), "matches")
 
 
@@ -183,8 +197,8 @@ def columns_of(rows: Sequence[RunRow]) -> list[GridColumn]:
         against = evaluated(pinned)
         column = GridColumn(
             "diff",
-            4,
-            rank=4,
+            7,
+            rank=5,
             text=lambda row, now: difference(evaluated(row), against)[0] if row.root != pinned.root else "",
             role=lambda row: difference(evaluated(row), against)[1],
         )
@@ -192,9 +206,9 @@ def columns_of(rows: Sequence[RunRow]) -> list[GridColumn]:
     return found
 
 
-def evaluated(row: RunRow) -> tuple[float, float, float, str]:
-    """Return win rate, interval and opponent of the newest evaluation of a run."""
-    return row.eval_rate, row.eval_low, row.eval_high, row.opponent
+def evaluated(row: RunRow) -> Evaluated:
+    """Return the newest evaluation of a run."""
+    return row.eval_rate, row.eval_low, row.eval_high, row.opponent, row.game
 
 
 def draw_table(
@@ -208,18 +222,19 @@ def draw_table(
     is_reversed: bool,
     marked: Sequence[Path] = (),
 ) -> Grid:
-    """Return the heading and the rows from ``top`` on, with the cursor and the numbers of marked runs."""
+    """Return the heading and the rows from ``top`` on, with the cursor, the baseline and the numbers of marked runs."""
     grid = Grid(*size)
-    columns = visible_columns(grid.width, columns_of(rows))
-    spare = grid.width - 3 - sum(c.width + GAP for c in columns)
+    columns, gap = visible_columns(grid.width, columns_of(rows)), gap_of(grid.width)
+    spare = grid.width - 3 - sum(c.width + gap for c in columns)
     last = next((name for name in ("done", "status") if name in {column.name for column in columns}), "")
-    extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if last else spare}
+    full = NAME_CELLS - COLUMNS_BY_NAME["run"].width
+    extra = {"run": spare if not last else full if spare >= full else 0}
     extra[last] = spare - extra["run"]
     cells, x = [], 2
     for column in columns:
         wide = column.width + extra.get(column.name, 0)
         cells.append((column, x, wide))
-        x += wide + GAP
+        x += wide + gap
     for column, x, wide in cells:
         arrow = (theme.symbols.up if is_reversed else theme.symbols.down) if column.name == order else ""
         title = column.name + arrow
@@ -229,7 +244,7 @@ def draw_table(
             _cell(grid, column, row, (x, y, wide), theme, now)
         if BASELINE in row.tags:
             grid.put(1, y, theme.symbols.mark, "mark")
-        if row.root in marked:
+        elif row.root in marked:
             grid.put(1, y, str(list(marked).index(row.root) + 1), "mark")
         if top + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
@@ -244,7 +259,7 @@ def _cell(grid: Grid, column: GridColumn, row: RunRow, cell: tuple[int, int, int
         text = f"{theme.state_symbol(row.state)} {text}"
     elif column.name == "run" and cell_len(text) > wide:
         text = short_run_id(row.id)
-    elif column.name == "progress":
+    elif column.name == "progress" and wide > BAR_CELLS:
         grid.spans(x, y, share_bar(row.progress, BAR_CELLS, theme))
     text = truncate(text, wide, theme.symbols.ellipsis)
     column.put(grid, cell, text, role)
@@ -282,11 +297,11 @@ class RunTable(RowList):
         self.order = order or self.order
         self.is_reversed = self.is_reversed if is_reversed is None else is_reversed
         rows, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
-        self.counts = dict.fromkeys(VIEWS, 0) | Counter(map(view_of, rows))
+        views = by_view(rows, self.view.rows)
+        self.counts = {name: len(found) for name, found in views.items()}
         if not self.counts[self.view_name]:
             self.view_name = next((name for name in VIEWS if self.counts[name]), next(iter(VIEWS)))
-        rows = [row for row in rows if view_of(row) == self.view_name]
-        self.rows = sort_rows(self._with_variants(rows), self.order, self.is_reversed)
+        self.rows = sort_rows(self._with_variants(views[self.view_name]), self.order, self.is_reversed)
         if not any(row.root == self._key for row in self.rows):
             self.go(at)
         self.redraw()
@@ -309,6 +324,12 @@ class RunTable(RowList):
             self._variants = dict(zip((row.root for row in rows), shown, strict=True))
         return [replace(row, variant=self._variants[row.root]) for row in rows]
 
+    @property
+    def compared(self) -> tuple[Path, ...]:
+        """The runs of a comparison in its order: the baseline, then the marked ones."""
+        pinned = [row.root for row in self.view.rows if BASELINE in row.tags]
+        return tuple(dict.fromkeys((*pinned, *self.marked)))
+
     def mark(self) -> bool:
         """Toggle the mark of the current run and move to the next; return False where no more can be marked."""
         row = self.row
@@ -316,7 +337,7 @@ class RunTable(RowList):
             return True
         if row.root in self.marked:
             self.marked.remove(row.root)
-        elif len(self.marked) < len(RUN_ROLES):
+        elif len(self.compared) < len(RUN_ROLES):
             self.marked.append(row.root)
         else:
             return False
@@ -335,7 +356,7 @@ class RunTable(RowList):
             self.view.now,
             self.order,
             self.is_reversed,
-            self.marked,
+            self.compared,
         )
 
     def _empty(self, width: int, height: int) -> Grid:

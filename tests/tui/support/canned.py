@@ -70,7 +70,7 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
         avg_length=140 + 60 * (1 - skill),
         win_rate=win,
         loss_rate=max(0.0, 1 - win - 0.05),
-        draw_rate=min(0.05, 1 - win),
+        draw_rate=min(0.05, 1 - win), battles=min(100, 26 * update),
         loss=0.1,
         pg_loss=-0.004 + 0.003 * rng.gauss(0, 1),
         vf_loss=0.12 + 0.9 * math.exp(-share * 14) + 0.02 * abs(rng.gauss(0, 1)),
