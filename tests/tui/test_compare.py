@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from echelon.telemetry.events import EventStart
-from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.output import percent
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
 from echelon_cli.tui.charts.viewport import Viewport
@@ -101,14 +98,6 @@ def test_compared_win_rate_names_its_measure_and_marks_evaluations():
         found = {grid.roles[y][x] for y in range(1, 13) for x in range(60) if grid.chars[y][x] in marks}
         assert found & set(RUN_ROLES[:2])
     assert "win rate: training mix" in draw_comparison(views, "wins", 80, THEME).text()
-
-
-def test_compared_evaluations_are_shown_before_the_first_update():
-    views = [RunView(id="x", snapshot=replace(RunSnapshot(), evals=canned_view(20).snapshot.evals))]
-    chart = chart_of("wins")
-    grid = draw_overlay(chart, run_traces(chart, views, Viewport()), (60, 14), THEME, AxisState(), Viewport(),
-                        run_marks(chart, views))  # fmt: skip
-    assert THEME.symbols.mark in grid.text() and "no update yet" not in grid.text()
 
 
 def test_runs_whose_records_are_read_are_loading_and_ended_ones_wait_for_nothing():

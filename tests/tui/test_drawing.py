@@ -285,13 +285,9 @@ def row(name: str, **values) -> RunRow:
 
 
 def table_rows(count: int, baseline: int = -1) -> list[RunRow]:
-    return [
-        RunRow(
-            id=f"20260101-12000{n}-quickstart-iron-fox{n}", root=Path(str(n)), state="stopped", kind="train",
-            reason="stopped on request", preset="quickstart", tags=(BASELINE,) if n == baseline else (),
-        )
-        for n in range(count)
-    ]  # fmt: skip
+    values = {"state": "stopped", "kind": "train", "reason": "stopped on request", "preset": "quickstart"}
+    rows = [row(f"20260101-12000{n}-quickstart-iron-fox{n}", **values) for n in range(count)]
+    return [replace(each, tags=(BASELINE,)) if n == baseline else each for n, each in enumerate(rows)]
 
 
 def test_table_numbers_runs_in_the_order_of_the_comparison_and_keeps_the_baseline_mark():
