@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -86,7 +87,7 @@ def kill_text(kill: Kill, names: Sequence[str], teams: Sequence[int]) -> str:
 def multi_kill_text(kills: Sequence[Kill], names: Sequence[str], team: int, seconds: float) -> str:
     killers = {kill.killer for kill in kills}
     subject = names[kills[0].killer] if len(killers) == 1 else TEAMS[team]
-    return f"{subject} kills {listed([names[kill.victim] for kill in kills])} within {max(1, round(seconds))} s"
+    return f"{subject} kills {listed([names[kill.victim] for kill in kills])} within {max(1, math.ceil(seconds))} s"
 
 
 def loss_text(team: int, lost: Sequence[str]) -> str:

@@ -69,6 +69,8 @@ BONUS = {
     "swing": 0.0,
 }
 """Added to the change of the win probability for the rank of a moment, by kind."""
+TOLD = 0.05
+"""Change of the win probability from which the whole of that counts; what changes nothing is no turning point."""
 AGAINST = 0.5
 """Weight of a change against the team that acts; of an exchange of kills the gaining side's moment ranks first."""
 
@@ -90,8 +92,9 @@ class TurningPoint:
 
     @property
     def score(self) -> float:
-        gain = abs(self.after - self.before) if self.team < 0 else (self.after - self.before) * (1 - 2 * self.team)
-        return max(gain, -AGAINST * gain) + BONUS[self.kind]
+        change = self.after - self.before
+        gain = abs(change) if self.team < 0 else change * (1 - 2 * self.team)
+        return max(gain, -AGAINST * gain) + BONUS[self.kind] * min(1.0, abs(change) / TOLD)
 
 
 class _Columns(NamedTuple):
@@ -405,14 +408,14 @@ class _Finder:
         for team in range(TEAMS):
             own, other = c.alive[:, team], c.alive[:, 1 - team]
             few = (own >= 1) & (own <= FEW) & (other >= ODDS * own)
-            holds = few & (c.in_zone[:, team] > c.in_zone[:, 1 - team])
+            holds = few & (c.in_zone[:, team] > 0) & (c.in_zone[:, 1 - team] == 0)
             edges = np.flatnonzero(np.diff(np.concatenate([[0], holds.astype(int), [0]])))
             for first, end in edges.reshape(-1, 2).tolist():
                 last = min(end, len(c.tick) - 1)
                 seconds = (c.tick[last] - c.tick[first]) / self._hz
                 if seconds < HOLD_S or c.score[last, team] <= c.score[first, team]:
                     continue
-                sole, alive = int(c.sole[first, team]), c.alive[first].astype(int).tolist()
+                sole, alive = int(c.sole[end - 1, team]), c.alive[end - 1].astype(int).tolist()
                 text = match_text.hold_text(team, self._names[sole], alive, seconds)
                 mechs = (sole,) if alive[team] == 1 else ()
                 start, stop = int(c.tick[first]), int(c.tick[last])

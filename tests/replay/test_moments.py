@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,8 @@ def test_single_mech_that_keeps_the_zone_from_many_is_a_hold():
     match.x[match.at(6) : match.at(14), 0] = 16 * 6
     match.score[match.at(6) :, 0] = np.minimum(160, 5 * np.arange(len(match.tick) - match.at(6)))
     assert any(c.startswith("0:06 B1 alone holds the zone against 4 for 8 s: blue ") for c in match.captions())
+    match.x[:, 4] = 16 * 6
+    assert not any("holds" in caption for caption in match.captions()), "a contested zone is held by nobody"
 
 
 def test_winner_far_behind_is_a_comeback():
@@ -351,3 +354,4 @@ def test_index_has_what_an_unclosed_file_computes_up_to_the_result(path, tmp_pat
 def test_moment_counts_less_when_the_acting_team_loses_by_it(team, change, score):
     moment = TurningPoint(20, "kill", team, (), 0.5, 0.5 + change, "", 20)
     assert moment.score == pytest.approx(score + BONUS["kill"])
+    assert replace(moment, kind="hold", after=moment.before).score == 0, "what changes nothing is no turning point"

@@ -35,9 +35,11 @@ export function fullCaption(match: MatchState, moment: Moment): string {
 function captionSoFar(match: MatchState, moment: Moment, tick: number): string {
   const { header, markers, chunk } = match;
   const points = pointsAt(match, spanOf(moment, match.index, header.tick_hz)[0], tick);
-  const time = `${clockText(moment.tick / header.tick_hz)} `;
-  const kills = markers.filter(({ kind, tick: at }) => kind === EventKind.KILL && at >= moment.tick && at <= tick);
-  const named = kills.slice(-MOST_KILLS).map((kill) => markerText(header, kill));
+  const kills = markers
+    .filter(({ kind, tick: at }) => kind === EventKind.KILL && at >= moment.tick && at <= tick)
+    .slice(-MOST_KILLS);
+  const time = `${clockText((kills[0] ?? moment).tick / header.tick_hz)} `;
+  const named = kills.map((kill) => markerText(header, kill));
   if (named.length > 0) return `${time}${named.join(", ")}${changeText(points)}`;
   if (moment.kind === "swing") {
     const [before, now] = points;
