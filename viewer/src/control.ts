@@ -202,7 +202,7 @@ export function goLive(state: ViewerState): void {
   state.following = state.match.index.live;
 }
 
-/** Jump to the next or previous marker, without spoilers ahead by a fixed time instead, and select its mech if the camera follows one. */
+/** Jump to the next or previous marker, or ahead by a fixed time without spoilers; a followed mech becomes its mech. */
 export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
   const { match } = state;
   if (!state.showSpoilers && step > 0) return (seekBy(state, BLIND_S), null);

@@ -95,7 +95,7 @@ describe("platedMechs", () => {
       far: mech + 1,
     }));
 
-  test("is every living mech in small matches and 24 in crowds: the selected pack, those that fight, the nearest", () => {
+  test("is every living mech in small matches; 24 in crowds: the selected pack, those that fight, the nearest", () => {
     expect(platedMechs(cases(10), 10)).toHaveLength(10);
     expect(platedMechs(cases(50), 50)).toHaveLength(24);
     expect(platedMechs(cases(50), 50).slice(0, 8)).toEqual([45, 46, 47, 48, 49, 1, 3, 5]);
@@ -110,7 +110,7 @@ describe("platedMechs", () => {
   });
 });
 
-test("frontLine lies in the middle between two equal rows of mechs, and tells nothing of those that are not shown", () => {
+test("frontLine lies in the middle between two equal rows of mechs, and tells nothing of hidden ones", () => {
   const rows = (mechs: number) => {
     const all = (value: (mech: number) => number) => Float32Array.from({ length: mechs }, (_, mech) => value(mech));
     const header = {

@@ -4,7 +4,7 @@ import type { MatchSummary } from "../protocol.gen";
 
 export const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
-/** Return the matches of each run in the order of the list, branches below their parent by the tick at which they leave it. */
+/** Return the matches of each run in the order of the list, branches below their parent by the tick of leaving it. */
 export function byRun(matches: readonly MatchSummary[]): [run: string, matches: MatchSummary[]][] {
   const runs = new Map<string, Set<MatchSummary>>(matches.map(({ run }) => [run, new Set()]));
   const ids = new Set(matches.map(({ id }) => id));
