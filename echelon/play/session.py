@@ -337,7 +337,7 @@ class PlaySession:
             self._warn(problem)
         for seat in self._seats.values():
             if seat.client is not None:
-                self._send_frame(seat.client)
+                self._send_frame(seat.client, even_if_sent=match.over)  # the last one has the final score
         if match.over:
             self._close_match()
             self._phase = "ended"
@@ -490,6 +490,9 @@ class PlaySession:
             self._refuse(client, "match", "the request was cancelled", message.t, message.id)
         except (ValueError, OSError) as error:
             self._refuse(client, "match", error_text(error), message.t, message.id)
+        except Exception:
+            self._refuse(client, "match", "the request failed; see the log", message.t, message.id)
+            raise
         finally:
             self._cancelled.discard(message.id)
             self._what_if = None

@@ -91,7 +91,7 @@ export class App {
       whatIf: () => play.openWhatIf(),
       closeDialogs: () => play.closeDialogs(),
     });
-    play.session.onCoached = (match) => void this.session.refresh(match);
+    play.session.onCoached = (id) => state.match?.id === id && void this.session.refresh(state.match);
     const showNext = () => void this.showNext();
     this.hud = new Hud(state, keys, showList, () => screen.quality(), this.share, play.coach, showNext);
     if (!embedded && !framed) this.hud.addTools(play.tools);

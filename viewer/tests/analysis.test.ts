@@ -215,15 +215,13 @@ describe("MatchScan", () => {
   });
 });
 
-describe("gaitPhase", () => {
-  test("ends a chunk on a whole cycle near the recorded distance", () => {
-    for (const walkedEnd of [0, 0.4, 1.9, -2.6, 11]) {
-      expect(gaitPhase(0, walkedEnd, 0, 1.5)).toBe(0);
-      const end = gaitPhase(walkedEnd, walkedEnd, 1, 1.5);
-      expect(Math.abs(end - Math.round(end))).toBeLessThan(1e-9);
-      expect(Math.abs(end * 1.5 - walkedEnd)).toBeLessThanOrEqual(0.75 + 1e-9);
-    }
-  });
+test("gaitPhase ends a chunk on a whole cycle near the recorded distance", () => {
+  for (const walkedEnd of [0, 0.4, 1.9, -2.6, 11]) {
+    expect(gaitPhase(0, walkedEnd, 0, 1.5)).toBe(0);
+    const end = gaitPhase(walkedEnd, walkedEnd, 1, 1.5);
+    expect(Math.abs(end - Math.round(end))).toBeLessThan(1e-9);
+    expect(Math.abs(end * 1.5 - walkedEnd)).toBeLessThanOrEqual(0.75 + 1e-9);
+  }
 });
 
 describe("loop", () => {

@@ -8,18 +8,16 @@ import { COOLDOWN_NAMES, SUITES } from "../src/protocol.gen";
 import { frameAt } from "../src/interpolate";
 import { replayOf } from "./fixtures";
 
-describe("labels", () => {
-  test("name the weapons of a class", () => {
-    const names = (name: keyof typeof SUITES) => COOLDOWN_NAMES.map((timer) => timerLabel(SUITES[name], timer));
-    expect(names("heavy")).toEqual(["laser", "gauss", "missile/smoke", "", "AMS"]);
-    expect(names("scout")).toEqual(["", "", "smoke", "painter", ""]);
-    const controls = ["primary", "secondary", "tertiary", "special", "yaw_rate"];
-    expect(controls.map((name) => controlLabel(SUITES.medium, name))).toEqual([
-      ...["laser", "", "autocannon + painter", "smoke", "yaw rate"],
-    ]);
-    expect(controlLabel(SUITES.scout, "secondary")).toBe("ECM/ECCM");
-    expect([controlLabel(null, "primary"), timerLabel(null, "kinetic")]).toEqual(["primary", "kinetic"]);
-  });
+test("labels name the weapons of a class", () => {
+  const names = (name: keyof typeof SUITES) => COOLDOWN_NAMES.map((timer) => timerLabel(SUITES[name], timer));
+  expect(names("heavy")).toEqual(["laser", "gauss", "missile/smoke", "", "AMS"]);
+  expect(names("scout")).toEqual(["", "", "smoke", "painter", ""]);
+  const controls = ["primary", "secondary", "tertiary", "special", "yaw_rate"];
+  expect(controls.map((name) => controlLabel(SUITES.medium, name))).toEqual([
+    ...["laser", "", "autocannon + painter", "smoke", "yaw rate"],
+  ]);
+  expect(controlLabel(SUITES.scout, "secondary")).toBe("ECM/ECCM");
+  expect([controlLabel(null, "primary"), timerLabel(null, "kinetic")]).toEqual(["primary", "kinetic"]);
 });
 
 describe("recentChoices", () => {

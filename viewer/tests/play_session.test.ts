@@ -4,7 +4,7 @@ import { decode, encode } from "@msgpack/msgpack";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { PlaySession } from "../src/play/session";
 import type { PlayRequest } from "../src/protocol.gen";
-import type { ViewerState } from "../src/state";
+import type { MatchState, ViewerState } from "../src/state";
 
 /** A socket that a test answers. */
 class TestSocket {
@@ -59,6 +59,13 @@ describe("a play session", () => {
     state.problem = "";
     TestSocket.last.answer({ ...STATE, phase: "idle", note, clients: 2 });
     expect(state.problem).toBe("");
+  });
+
+  test("says why a search for mistakes has no result", () => {
+    const session = connected();
+    session.findMistakes({ id: "m", run: "r", file: "f" } as MatchState);
+    TestSocket.last.answer({ t: "welcome", session: "another" });
+    expect(session.coach?.problem).toMatch(/lost before the result/);
   });
 
   test("keeps how the match ended until another one begins", () => {

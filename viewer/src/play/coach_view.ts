@@ -48,12 +48,12 @@ export class CoachView implements Panel {
     const { play } = this;
     const coached = match.index.coached ?? [];
     if (coached !== this.shown) this.show(coached);
-    const asked = play.coach?.match === match ? play.coach : null;
-    const runs = asked !== null && !asked.done && asked.problem === "" && coached.length === 0;
-    // an answer to a connection that was lost meanwhile does not arrive
+    const asked = play.coach?.match === match.id ? play.coach : null;
+    const runs = asked !== null && asked.problem === "" && coached.length === 0;
+    // an answer to a connection that was lost meanwhile does not arrive, and an index may be read too early
     if (runs && performance.now() - this.polledAt > POLL_MS) {
       this.polledAt = performance.now();
-      play.onCoached(match);
+      play.onCoached(match.id);
     }
     const listed = inCatalogue(match);
     this.asking.hidden = coached.length > 0;
@@ -62,7 +62,7 @@ export class CoachView implements Panel {
   }
 
   leave(): void {
-    if (this.play.coach && this.play.coach.match !== this.state.match) this.play.stopCoach();
+    if (this.play.coach && this.play.coach.match !== this.state.match?.id) this.play.stopCoach();
   }
 
   private start(): void {

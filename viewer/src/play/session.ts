@@ -29,6 +29,7 @@ const SMOOTHED = 0.2; // weight of a new latency
 const MOST_LATENCIES = 400;
 const SLOW_PICTURE_MS = 30; // time of a picture above which none are drawn between two frames
 const MOST_PICTURE_MS = 1000; // longest time that counts, as of a page that was hidden
+const ANSWER_LOST = "The connection to the session was lost before the result; ask again.";
 const LATEST_LAG = 1.5; // most frames by which the picture is behind the newest
 
 export type Phase = "off" | "connecting" | "ready" | "flying" | "lost" | "closed";
@@ -44,7 +45,7 @@ export interface WhatIf {
 /** A request for the mistakes of a match. */
 export interface CoachRequest {
   readonly id: number;
-  readonly match: MatchState;
+  readonly match: string; // id of the match
   text: string; // progress
   share: number; // of the continuations played
   done: boolean;
@@ -63,7 +64,7 @@ export class PlaySession {
   whatIf: WhatIf | null = null;
   coach: CoachRequest | null = null;
   /** Called when mistakes were stored in the recording of a match. */
-  onCoached: (match: MatchState) => void = () => undefined;
+  onCoached: (match: string) => void = () => undefined;
   seatLost = ""; // why the seat is gone, "" while it is not
   tutorial = false; // whether no other mech moves
   opponent = ""; // of the session's own match
@@ -135,6 +136,9 @@ export class PlaySession {
   private receive(message: PlayMessage): void {
     switch (message.t) {
       case "welcome":
+        // answers to a connection that was lost do not arrive; mistakes are stored as long as their session lives
+        if (this.welcome && this.whatIf?.result === null) this.whatIf.problem ||= ANSWER_LOST;
+        if (this.coach?.done === false && this.welcome?.session !== message.session) this.coach.problem ||= ANSWER_LOST;
         this.welcome = message;
         this.problem = "";
         this.phase = this.live ? "flying" : "ready";
@@ -174,7 +178,7 @@ export class PlaySession {
         return;
       case "coached":
         if (this.coach?.id !== message.id) return;
-        this.coach.done = true;
+        Object.assign(this.coach, { done: true, text: "The search has ended; its result is being read" });
         this.onCoached(this.coach.match);
         return;
       case "ended":
@@ -199,7 +203,7 @@ export class PlaySession {
 
   private refuse(id: number, text: string): void {
     const asked = this.asked(id);
-    if (asked) asked.problem = text;
+    if (asked) asked.problem ||= text;
     else if (id < 0) this.problem = text; // others are of a request that was given up
   }
 
@@ -266,14 +270,16 @@ export class PlaySession {
   /** Ask for the mistakes of a match; they are stored in its recording. */
   findMistakes(match: MatchState, { run, file }: PlaySource = match, who = ""): void {
     const id = ++this.requests;
-    this.coach = { id, match, text: "Reconstructing the moments", share: 0, done: false, problem: "" };
+    this.coach = { id, match: match.id, text: "Reconstructing the moments", share: 0, done: false, problem: "" };
     const sent = this.send({ t: "coach", id, source: { run, file }, who });
     if (!sent) this.coach.problem = "The play session does not respond.";
   }
 
   stopCoach(): void {
-    if (this.coach && !this.coach.done && this.coach.problem === "") this.send({ t: "cancel", id: this.coach.id });
-    this.coach = null;
+    const { coach } = this;
+    if (!coach || coach.done || coach.problem !== "") return;
+    this.send({ t: "cancel", id: coach.id });
+    coach.problem = "The search was stopped before its result.";
   }
 
   togglePause(): void {
