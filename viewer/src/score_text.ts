@@ -23,9 +23,12 @@ export function limitText({ score_to_win }: Header): string {
   return plainNumber(score_to_win);
 }
 
-export function goalText({ score_to_win, duration_s }: Header): string {
+/** Return how a match is won, and how the zone gives points, as `zone_ticks` of the simulator counts them. */
+export function goalText({ score_to_win, duration_s, config }: Header): string {
   const [points, end] = [plainNumber(score_to_win), clockText(duration_s)];
-  return `First to ${points} zone points or last team alive; most points at ${end}`;
+  const contested = `in a contested zone each gains ${Number(config.contested_floor ?? 0.25)}`;
+  const zone = `A team alone in the zone gains a point a second; ${contested}, the one with more tonnage up to 1.`;
+  return `First to ${points} zone points or last team alive; most points at ${end}. ${zone}`;
 }
 
 export function holdAt(chunk: Chunk, tick: number): Hold {

@@ -183,12 +183,12 @@ describe("linksOf", () => {
 });
 
 test("packsOf numbers the packs of each team from 1 and leaves out absent mechs", () => {
-  const roster = [3, 3, 5, 9, 9, 4].map((pack, mech) => ({ team: mech < 3 ? 0 : 1, pack, present: mech !== 4 }));
+  const roster = [3, 3, 5, 9, 9, 4].map((pack, m) => ({ team: +(m > 2), pack, present: m !== 4, name: `M${m}` }));
   expect(packsOf({ roster } as unknown as Header)).toEqual([
-    { team: 0, number: 1, mark: "P1", mechs: [0, 1] },
-    { team: 0, number: 2, mark: "P2", mechs: [2] },
-    { team: 1, number: 1, mark: "P1", mechs: [5] },
-    { team: 1, number: 2, mark: "P2", mechs: [3] },
+    { team: 0, number: 1, mark: "M0–1", mechs: [0, 1] },
+    { team: 0, number: 2, mark: "M2", mechs: [2] },
+    { team: 1, number: 1, mark: "M5", mechs: [5] },
+    { team: 1, number: 2, mark: "M3", mechs: [3] },
   ]);
 });
 

@@ -7,7 +7,7 @@ import { policyName, shortName, teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";
 
-const header = { tick_hz: 20, score_to_win: 30, duration_s: 60 } as Header;
+const header = { tick_hz: 20, score_to_win: 30, duration_s: 60, config: {} } as Header;
 
 /** A chunk of one frame with tonnages and scores of blue and red. */
 const chunkWith = (tonnage: number[], score: number[]) =>
@@ -19,19 +19,20 @@ const chunkWith = (tonnage: number[], score: number[]) =>
   }) as unknown as Chunk;
 
 test("goalText states every way to win", () => {
-  expect(goalText(header)).toBe("First to 30 zone points or last team alive; most points at 1:00");
-  expect(goalText({ ...header, score_to_win: 7.5 })).toContain("7.5 zone points");
+  expect(goalText(header)).toMatch(
+    /^First to 30 zone points or last team alive; most points at 1:00. .* each gains 0.25,/,
+  );
+  const other = { ...header, score_to_win: 7.5, config: { contested_floor: 0.5 } };
+  expect(goalText(other)).toMatch(/7.5 zone points.* each gains 0.5,/);
 });
 
-describe("zoneText", () => {
-  test("tells who holds the zone and the seconds to win while there is time", () => {
-    expect(zoneText(header, chunkWith([0, 0], [3, 4]), 0)).toBe("Zone empty");
-    expect(zoneText(header, chunkWith([40, 55], [3, 4]), 0)).toBe("Zone contested");
-    expect(zoneText(header, chunkWith([0, 55], [3, 7.7]), 200)).toBe("Red holds the zone: wins in 23 s");
-    expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 200)).toBe("Blue holds the zone: wins in 27 s");
-    expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 50 * 20)).toBe("Blue holds the zone");
-    expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 200, true)).toBe("Blue holds the zone");
-  });
+test("zoneText tells who holds the zone and the seconds to win while there is time", () => {
+  expect(zoneText(header, chunkWith([0, 0], [3, 4]), 0)).toBe("Zone empty");
+  expect(zoneText(header, chunkWith([40, 55], [3, 4]), 0)).toBe("Zone contested");
+  expect(zoneText(header, chunkWith([0, 55], [3, 7.7]), 200)).toBe("Red holds the zone: wins in 23 s");
+  expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 200)).toBe("Blue holds the zone: wins in 27 s");
+  expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 50 * 20)).toBe("Blue holds the zone");
+  expect(zoneText(header, chunkWith([40, 0], [3, 7.7]), 200, true)).toBe("Blue holds the zone");
 });
 
 test("pointsText has one decimal and never shows a goal that is not reached", () => {

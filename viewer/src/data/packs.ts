@@ -14,7 +14,7 @@ export function isBattle(living: number): boolean {
 export interface Pack {
   readonly team: 0 | 1;
   readonly number: number; // within its team, from 1
-  readonly mark: string; // short name on labels
+  readonly mark: string; // its first and last mech, e.g. "B81–85"
   readonly mechs: readonly number[]; // its mechs that take part
 }
 
@@ -31,7 +31,8 @@ export function packsOf({ roster }: Header): Pack[] {
   const sorted = [...groups.values()].sort((a, b) => a.team - b.team || a.pack - b.pack);
   return sorted.map(({ team, mechs }, i) => {
     const number = sorted.slice(0, i).filter((other) => other.team === team).length + 1;
-    return { team, number, mark: `P${number}`, mechs };
+    const [first, last] = [mechs[0], mechs[mechs.length - 1]].map((mech) => roster[mech].name);
+    return { team, number, mark: first === last ? first : `${first}–${last.slice(1)}`, mechs };
   });
 }
 

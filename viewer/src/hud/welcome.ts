@@ -42,7 +42,7 @@ export class WelcomeCard {
   open(match: MatchState): void {
     setText(this.blue, sideName(match.header, 0));
     setText(this.red, sideName(match.header, 1));
-    setText(this.goal, `${goalText(match.header)}. A team alone in the zone gains a point a second.`);
+    setText(this.goal, goalText(match.header));
   }
 
   update({ header, moments }: MatchState): void {
