@@ -5,7 +5,7 @@ import { emissionOf } from "./data/sensor_ranges";
 import { isDamage } from "./data/store";
 import { type WinPoint, causesOf } from "./data/winprob";
 import { RANGE_STYLES } from "./palette";
-import { EventKind, type Header, type MatchSummary, MechFlag } from "./protocol.gen";
+import { EventKind, type Header, type MatchSummary, MechFlag, type WeaponEntry } from "./protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "./state";
 import { type Marker, clockText } from "./timeline";
 
@@ -63,6 +63,15 @@ export function sideNames({ blue, red, levels = ["", ""] }: MatchSummary): [stri
   const [first, second] = [blue, red].map((name, side) => nameOf(name, levels[side], side));
   return [first, second];
 }
+
+export const isHuman = (name: string) => /\bhuman\b/.test(name);
+
+/** Whether a human flew a mech: one without a pilot's name in a team that has a human. */
+export const isHumanMech = ({ pilots, roster, teams }: Header, mech: number) =>
+  pilots?.names?.[mech] === "" && isHuman(teams[roster[mech].team].name);
+
+/** Return the range of a weapon, e.g. " 30 vox", "" for one without. */
+export const rangeText = (weapon?: WeaponEntry) => (weapon?.range ? ` ${Math.round(weapon.range)} vox` : "");
 
 /** Return the name of a team, with its colour if both teams have the same name. */
 export function sideName(header: Header, team: number): string {

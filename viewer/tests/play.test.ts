@@ -27,6 +27,7 @@ import { effectText, endingRows, shareText } from "../src/play/what_if";
 import { encode } from "@msgpack/msgpack";
 import {
   ACTION_NAMES,
+  EventKind,
   type MatchSummary,
   MechFlag,
   PLAY_HOLDS,
@@ -273,40 +274,34 @@ describe("the way up", () => {
   });
 
   test("waits at every step of the tutorial for what it asks for", () => {
-    const live = { match: { poses: { x: [0], y: [0], yaw: [0] }, header: { zone: [90, 90, 9] } }, pilot: 0, dealt: 0 };
+    const rest = { x: [0], y: [0], yaw: [0], heat: [0], flags: [MechFlag.VENT] };
+    const live = { match: { poses: rest, header: { zone: [90, 90, 9] } }, pilot: 0, dealt: 0, events: [{ actor: 0 }] };
     const start = { x: 0, y: 0, yaw: 0, dealt: 0 };
-    const idle = { live: live as unknown as LiveMatch, start, seconds: 1e6, isHeld: () => false };
+    const idle = { live: live as unknown as LiveMatch, start, seconds: 1e6, isHeld: (key: string) => key !== "jets" };
     expect(STEPS.filter(({ done }) => done(idle))).toEqual([]);
-    const poses = { x: [89], y: [89], yaw: [1] };
-    const busy = { ...live, match: { ...live.match, poses }, dealt: 5 } as unknown as LiveMatch;
+    const poses = { ...rest, x: [89], y: [89], yaw: [1], heat: [9] };
+    const events = [{ actor: 0, kind: EventKind.LAUNCH }];
+    const busy = { ...live, match: { ...live.match, poses }, dealt: 5, events } as unknown as LiveMatch;
     expect(STEPS.filter(({ done }) => !done({ live: busy, start, seconds: 1, isHeld: () => true }))).toEqual([]);
   });
 });
 
-describe("refusal", () => {
+test("refusal names in one line why a match cannot be played on", () => {
   const match = (name: string, more: object = {}) =>
     ({ id: "abc", header: replayOf(name).header, index: { live: false }, ...more }) as unknown as MatchState;
-
-  test("names in one line why a match cannot be played on", () => {
-    const good = match("states.ecr");
-    const version = good.header.sim_version ?? 1;
-    expect(refusal(good, version)).toBe("");
-    expect(refusal(good, version + 1)).toMatch(/simulation version 1, the session 2/);
-    expect(refusal(match("small.ecr"), 1)).toMatch(/has no actions/);
-    expect(refusal(match("states.ecr", { id: "file" }), 1)).toMatch(/local files/);
-    expect(refusal(match("states.ecr", { index: { live: true } }), 1)).toMatch(/still being recorded/);
-  });
+  const good = match("states.ecr");
+  const version = good.header.sim_version ?? 1;
+  expect(refusal(good, version)).toBe("");
+  expect(refusal(good, version + 1)).toMatch(/simulation version 1, the session 2/);
+  expect(refusal(match("small.ecr"), 1)).toMatch(/has no actions/);
+  expect(refusal(match("states.ecr", { id: "file" }), 1)).toMatch(/local files/);
+  expect(refusal(match("states.ecr", { index: { live: true } }), 1)).toMatch(/still being recorded/);
 });
 
-describe("changes", () => {
-  test("are read, and wrong ones are named", () => {
-    expect(parseChanges(" laser.damage = 28, mech.speed=-1.5\n", [])).toEqual({
-      "laser.damage": 28,
-      "mech.speed": -1.5,
-    });
-    expect(() => parseChanges("laser", [])).toThrow("expected NAME=NUMBER");
-    expect(() => parseChanges("laser.colour=1", ["laser.damage"])).toThrow("“laser.colour” is unknown");
-  });
+test("changes are read, and wrong ones are named", () => {
+  expect(parseChanges(" laser.damage = 28, mech.speed=-1.5\n", [])).toEqual({ "laser.damage": 28, "mech.speed": -1.5 });
+  expect(() => parseChanges("laser", [])).toThrow("expected NAME=NUMBER");
+  expect(() => parseChanges("laser.colour=1", ["laser.damage"])).toThrow("“laser.colour” is unknown");
 });
 
 describe("what if", () => {

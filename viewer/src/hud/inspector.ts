@@ -10,7 +10,7 @@ import { CHASSIS } from "../palette";
 import { type ChassisName, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, setShare, setText } from "./dom";
-import { className, conditionText, mechName } from "../text";
+import { className, conditionText, mechName, rangeText } from "../text";
 
 const NOT_SEEN = "not seen";
 export const NOTHING = "–"; // unknown or meaningless value
@@ -56,7 +56,9 @@ export function mechReport(match: MatchState, mech: number, tick: number) {
   const focus = chunk.mech.focus[at];
   if (focus >= 0) facts.push(`target ${mechName(header, focus)}`);
   const count = header.cooldowns.length;
-  const timers = Array.from(chunk.cooldown.subarray(at * count, (at + 1) * count), (left) => 1 - left / LONGEST_TICKS);
+  const works = (poses.flags[mech] & (MechFlag.ALIVE | MechFlag.SHUTDOWN)) === MechFlag.ALIVE;
+  const ready = (left: number) => (works ? 1 - left / LONGEST_TICKS : 0);
+  const timers = Array.from(chunk.cooldown.subarray(at * count, (at + 1) * count), ready);
   return { state, timers, facts: facts.join(" · ") };
 }
 
@@ -104,7 +106,8 @@ export class Inspector {
       const root = this.names[i].parentElement;
       if (!root) return;
       root.hidden = label === "";
-      root.dataset.tip = `${label}: ready when full`;
+      const ranges = match.header.weapons.filter(({ name }) => label.split("/").includes(name)).map(rangeText);
+      root.dataset.tip = [`${label}: ready when full`, ...ranges.filter(Boolean)].join("; range");
     });
   }
 

@@ -9,7 +9,7 @@ import { CHASSIS, TEAMS } from "../palette";
 import { type ChassisName, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, icon, setShare, setText } from "./dom";
-import { className, stateText, teamName } from "../text";
+import { className, isHumanMech, stateText, teamName } from "../text";
 
 const CROWD = 10; // teams with more mechs have compact rows
 const FEW_PACKS = 2; // teams of more packs open with closed packs
@@ -130,6 +130,7 @@ export class Roster {
   private makeRow(match: MatchState, mech: number): Row {
     const name = className(match.header, mech) as ChassisName;
     const appearance = CHASSIS[name] ?? CHASSIS.medium;
+    const label = appearance.label + (isHumanMech(match.header, mech) ? ", human" : "");
     const bar = (kind: string) => {
       const fill = el("div", { class: `fill ${kind}` });
       return { fill, track: el("div", { class: `track ${kind}` }, [fill]) };
@@ -145,7 +146,7 @@ export class Roster {
         el("span", { class: "mech-body" }, [
           el("span", { class: "mech-line" }, [
             el("span", { class: "mech-name", text: match.header.roster[mech].name }),
-            el("span", { class: "mech-class tiny", text: appearance.label }),
+            el("span", { class: "mech-class tiny", text: label }),
             state,
             points,
           ]),

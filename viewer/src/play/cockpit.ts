@@ -2,9 +2,9 @@
 // session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
 
 import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
-import { EventKind, type PlayEnded } from "../protocol.gen";
+import { EventKind, MechFlag, type PlayEnded } from "../protocol.gen";
 import type { ViewerState } from "../state";
-import { policyName } from "../text";
+import { policyName, rangeText } from "../text";
 import { clockText, pointsText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
 import {
@@ -199,12 +199,13 @@ export class Cockpit {
     const { controls } = this.input();
     const held = play.ended ? [] : holdLines(tiles, live, (trigger) => controls.isHeld(trigger));
     setText(this.holds, held.join(" · "));
+    const works = play.alive && !(live.match.poses.flags[live.pilot] & MechFlag.SHUTDOWN);
     tiles.forEach(({ left, share }, i) => {
       const tile = this.tiles[i];
       if (!tile) return;
-      setShare(tile.fill, share);
+      setShare(tile.fill, works ? share : 0);
       setText(tile.left, left > 0.05 ? left.toFixed(1) : "");
-      tile.root.classList.toggle("ready", share >= 1 && play.alive);
+      tile.root.classList.toggle("ready", share >= 1 && works);
       tile.root.classList.toggle("gone", !play.alive);
     });
     const [x, y] = live.match.header.zone;
@@ -232,8 +233,9 @@ export class Cockpit {
     const { header } = live.match;
     this.tiles = weapons(header, live.pilot, []).map(({ name }) => {
       const [fill, left, key] = [el("i"), el("em"), el("kbd")];
+      const range = rangeText(header.weapons.find((weapon) => weapon.name === name));
       return {
-        root: el("div", { class: "cockpit-weapon" }, [fill, el("span", { text: name }), left, key]),
+        root: el("div", { class: "cockpit-weapon" }, [fill, el("span", { text: `${name}${range}` }), left, key]),
         fill,
         left,
         key,
@@ -372,7 +374,7 @@ export class Cockpit {
     else if (wait) ({ title, text } = wait);
     else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
     else if (!play.alive && live.match.chunk)
-      [title, text] = ["Your mech is destroyed", "The match goes on without it."];
+      [title, text] = ["Your mech is destroyed", "The match goes on without it; its recording is listed at the end."];
     this.card.hidden = title === "";
     this.root.classList.toggle("over", ended !== null && !this.card.hidden);
     if (ended !== this.told) this.showFigures(live);

@@ -3,6 +3,7 @@
 import { el, setText, textButton } from "../hud/dom";
 import { LADDER, climbed } from "./ladder";
 import type { PlaySession } from "./session";
+import { sessionProblem } from "./take_over";
 
 const TUTORIAL = "still"; // opponent of the tutorial
 
@@ -23,18 +24,20 @@ export class StartForm {
 
   update(): void {
     const { play } = this;
-    this.root.hidden = play.phase !== "ready";
+    const waits = play.phase === "connecting"; // the form has its place before the session answers
+    this.root.hidden = play.phase !== "ready" && !waits;
     if (this.root.hidden) return;
     const beaten = climbed();
     this.rungs.forEach((rung, i) => {
       setText(rung, i < beaten ? `✓ ${LADDER[i]}` : LADDER[i]);
       rung.classList.toggle("primary", i === beaten);
     });
+    for (const rung of this.root.querySelectorAll("button")) rung.disabled = waits;
     const next = LADDER[beaten];
     const order = next
       ? `The opponents from weak to strong; your next one is ${next}. Flying needs a keyboard or a gamepad.`
       : "You have beaten every opponent of the ladder.";
-    setText(this.note, play.problem || play.progress || order);
+    setText(this.note, play.problem || play.progress || (waits ? sessionProblem(play) : order));
     this.note.classList.toggle("problem-line", play.problem !== "");
   }
 }

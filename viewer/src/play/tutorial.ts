@@ -1,6 +1,7 @@
 // The tutorial: one step after the other, each with what to do and when it is done. Nothing else moves, so every step
 // waits for its pilot. Pure.
 
+import { EventKind, MechFlag } from "../protocol.gen";
 import type { Command } from "./bindings";
 import { bearing } from "./gauges";
 import type { LiveMatch } from "./live_match";
@@ -19,6 +20,7 @@ export interface Step {
 
 const WALKED = 4; // distance of the first step [vox]
 const TURNED = 0.6; // angle of the second [rad]
+const SHOTS: number[] = [EventKind.LAUNCH, EventKind.HIT];
 const HELD_S = 0.4; // least time of a step [s]
 
 const moved = ({ live: { match, pilot }, start }: Progress) =>
@@ -27,7 +29,6 @@ const turned = ({ live: { match, pilot }, start }: Progress) => {
   const angle = match.poses.yaw[pilot] - start.yaw;
   return Math.abs(Math.atan2(Math.sin(angle), Math.cos(angle)));
 };
-const pressed = (command: Command) => (progress: Progress) => progress.isHeld(command) && progress.seconds > HELD_S;
 
 export const STEPS: readonly Step[] = [
   {
@@ -39,14 +40,9 @@ export const STEPS: readonly Step[] = [
     text: (key) => `Turn: click and move the mouse, or press ${key("turn_left")} and ${key("turn_right")}.`,
     done: (progress) => turned(progress) > TURNED,
   },
-  { text: (key) => `Jump: hold ${key("jets")}. Landing hard costs stability.`, done: pressed("jets") },
   {
-    text: (key) => `Fire: hold ${key("primary")}. Words at the reticle say why a weapon does nothing.`,
-    done: pressed("primary"),
-  },
-  {
-    text: (key) => `Firing makes heat. ${key("vent")} vents it; above its limit the mech shuts down.`,
-    done: pressed("vent"),
+    text: (key) => `Jump: hold ${key("jets")}. Landing hard costs stability.`,
+    done: ({ isHeld, seconds }) => isHeld("jets") && seconds > HELD_S,
   },
   {
     text: () => "Go into the zone: the arrow at the top points to it. Each second alone in it is a point.",
@@ -54,6 +50,16 @@ export const STEPS: readonly Step[] = [
       const [x, y, radius] = live.match.header.zone;
       return bearing(live, x, y).distance < radius;
     },
+  },
+  {
+    text: (key) =>
+      `Fire: walk to a hostile and hold ${key("primary")}. Words at the reticle say why a weapon does nothing.`,
+    done: ({ live: { events, pilot } }) => events.some(({ kind, actor }) => actor === pilot && SHOTS.includes(kind)),
+  },
+  {
+    text: (key) => `Firing makes heat. ${key("vent")} vents it; above its limit the mech shuts down.`,
+    done: ({ live: { match, pilot } }) =>
+      (match.poses.flags[pilot] & MechFlag.VENT) !== 0 && match.poses.heat[pilot] > 0,
   },
   {
     text: (key) =>
