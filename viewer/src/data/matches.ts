@@ -22,14 +22,16 @@ export function byRun(matches: readonly MatchSummary[]): [run: string, matches: 
   return [...runs].map(([run, found]): [string, MatchSummary[]] => [run, [...found]]).filter(([, found]) => found[0]);
 }
 
+const CLOSE = 0.5; // largest margin of a close match
+
 /** Return by how much a match was won: the lead in mechs alive and in points, each as a share of the most. */
 function margin({ score: [s, t], alive: [m, n], mechs }: MatchSummary): number {
   return Math.abs(m - n) / mechs + Math.abs(s - t) / Math.max(1, s, t);
 }
 
-/** Return the match that was won by least, of equal ones the first. */
+/** Return the match that was won by least, of equal ones the first; none where even that was not close. */
 export function closest(matches: readonly MatchSummary[]): MatchSummary | undefined {
-  return [...matches].sort((a, b) => margin(a) - margin(b))[0];
+  return matches.filter((match) => margin(match) < CLOSE).sort((a, b) => margin(a) - margin(b))[0];
 }
 
 export interface MatchPage {

@@ -9,7 +9,7 @@ import { clockText, pointsText } from "../timeline";
 import { checkbox, el, field, fill, replaceChanged, setText, textButton } from "./dom";
 import { brand, pageLinks } from "./page_header";
 import type { Thumbnails } from "./thumbnails";
-import { endingText, policyName, runLabel, sideNames } from "../text";
+import { endingText, isHuman, policyName, runLabel, sideNames } from "../text";
 
 const GOAL = "Teams of mechs, flown by trained policies or scripted bots, fight for a zone. Open a match to watch it.";
 const KINDS: Record<string, string> = { eval: "evaluation", arena: "league", sim: "simulation", play: "play session" };
@@ -184,10 +184,13 @@ class Card {
 
 /** Return the match to open first and why: a live one, the closest one, or the newest where results are hidden. */
 export function startWith(matches: readonly MatchSummary[], showsResult: boolean): [MatchSummary | undefined, string] {
-  const ended = matches.filter(({ complete, live, parent }) => complete && !live && !parent);
+  const ended = matches.filter(
+    (match) => match.complete && !match.live && !match.parent && match.winner >= 0 && !sideNames(match).some(isHuman),
+  );
   if (matches.length < 2) return [undefined, ""];
   if (matches[0].live) return [matches[0], "it is live now"];
-  return showsResult ? [closest(ended), "the closest finish"] : [ended[0], "the newest match"];
+  const close = showsResult ? closest(ended) : undefined;
+  return close ? [close, "the closest finish"] : [ended[0], "the newest finished match"];
 }
 
 export class MatchList {

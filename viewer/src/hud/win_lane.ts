@@ -41,6 +41,7 @@ export class WinLane {
   readonly root = el("div", { class: "win-lane lanes" }, [this.name, this.track, this.now, this.caption, this.tip]);
   private drawn: unknown[] = [];
   private marked: readonly Moment[] | null = null;
+  private ranked = false; // whether marks show which moment is decisive
   private answers: MatchState["asked"];
 
   constructor(private readonly state: ViewerState) {
@@ -81,7 +82,8 @@ export class WinLane {
     const point = match.win.at(tick);
     const answer = match.asked?.find((asked) => Math.abs(asked.tick - tick) <= reach);
     if (answer) return [`${clockText(answer.tick / hz)} ${askedText(answer)}`];
-    if (near) return near.rank === 1 ? ["Decisive moment", fullCaption(match, near)] : [fullCaption(match, near)];
+    const decisive = this.ranked && near?.rank === 1 ? ["Decisive moment"] : [];
+    if (near) return [...decisive, fullCaption(match, near)];
     if (!point) return [clockText(tick / hz)];
     const band = `90 % band ${percentText(point.low)} to ${percentText(point.high)}`;
     const lines = [`${clockText(tick / hz)} blue ${percentText(point.p)} (${band})`];
@@ -96,7 +98,8 @@ export class WinLane {
   update(match: MatchState, last: number): void {
     const { tick } = this.state;
     this.draw(match, last);
-    if (this.marked !== match.moments) this.drawMarks(match, last);
+    const ranked = mayShow(this.state, control.lastTick(match)); // ranks tell how the match goes on
+    if (this.marked !== match.moments || this.ranked !== ranked) this.drawMarks(match, last, ranked);
     if (this.answers !== match.asked) this.drawAsked(match, last);
     setText(this.name, `win probability${skillOf(match.header) === null ? ", equal pilots" : ""}`);
     const share = `${((tick / last) * 100).toFixed(3)}%`;
@@ -113,11 +116,12 @@ export class WinLane {
     this.caption.classList.toggle("shown", caption !== "");
   }
 
-  private drawMarks(match: MatchState, last: number): void {
+  private drawMarks(match: MatchState, last: number, ranked: boolean): void {
+    this.ranked = ranked;
     this.marked = match.moments;
     this.marks.replaceChildren(
       ...match.moments.map(({ tick, rank, team }) => {
-        const mark = el("i", { class: `win-mark ${["blue", "red"][team] ?? "none"} ${rankClass(rank)}` });
+        const mark = el("i", { class: `win-mark ${["blue", "red"][team] ?? "none"} ${ranked ? rankClass(rank) : ""}` });
         mark.style.left = `clamp(5px, ${((tick / last) * 100).toFixed(3)}%, 100% - 5px)`;
         return mark;
       }),
