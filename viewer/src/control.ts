@@ -148,8 +148,15 @@ export function stepFrames(state: ViewerState, frames: number): void {
 /** Names of the fields of the state that are on or off. */
 type Switch = { [K in keyof ViewerState]: ViewerState[K] extends boolean ? K : never }[keyof ViewerState];
 
+export const PANELS = ["showHelp", "showSettings", "showChart", "showTable", "showShare", "showPilot"] as const;
+const NARROW = 760; // widest window in which panels have one place [CSS px]
+
+/** Show or hide something; a panel opens in place of the card of the end, in narrow windows of any other one. */
 export function toggle(state: ViewerState, name: Switch): void {
   state[name] = !state[name];
+  if (!state[name] || !PANELS.some((panel) => panel === name)) return;
+  if (name !== "showTable") state.showEnd = false;
+  if (state.window[0] <= NARROW) for (const panel of PANELS) state[panel] = panel === name;
 }
 
 export function togglePlay(state: ViewerState): void {

@@ -148,7 +148,7 @@ function arrows(state: ViewerState, event: Press): void {
   else control.stepFrames(state, step);
 }
 
-const PANELS = ["showHelp", "showSettings", "showChart", "showTable", "showShare", "showPilot", "showEnd"] as const;
+const PANELS = [...control.PANELS, "showEnd"] as const;
 
 function escape(state: ViewerState, exits: Exits): void {
   if (exits.closeDialogs()) return;

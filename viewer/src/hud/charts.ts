@@ -110,6 +110,7 @@ export class Chart {
   private plot: uPlot | null = null;
   shown = ""; // names of its lines; the chart is rebuilt where they change, and for ""
   private hovered = false; // whether the pointer is over it
+  private exact: readonly number[] = []; // what its legend shows at the cursor, in place of the nearest sample
 
   constructor(
     private readonly title: string,
@@ -134,9 +135,12 @@ export class Chart {
     this.plot?.setScale("x", { min: 0, max: Math.max(1, end) });
   }
 
-  /** Set the cursor to a second, unless the pointer is over the chart. */
-  point(seconds: number): void {
-    if (!this.hovered) this.plot?.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
+  /** Set the cursor to a second, unless the pointer is over the chart; `exact` has the second and the values there. */
+  point(seconds: number, exact: readonly number[] = []): void {
+    this.exact = this.hovered ? [] : exact;
+    if (this.hovered || !this.plot) return;
+    this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
+    this.plot.setLegend({ idx: this.plot.cursor.idx ?? 0 }, false);
   }
 
   private get size(): { width: number; height: number } {
@@ -151,12 +155,13 @@ export class Chart {
         ...this.size,
         padding: CHART_PADDING,
         series: [
-          { label: "time", value: (_, value) => (value === null ? "" : `${value.toFixed(1)} s`) },
+          { label: "time", value: (_, value) => (value === null ? "" : `${(this.exact[0] ?? value).toFixed(1)} s`) },
           ...names.map((label, k) => ({
             ...this.styles[k % this.styles.length],
             label: label.replace(/_/g, " "),
             points: { show: false },
-            value: (_: uPlot, value: number | null) => (value === null ? "" : String(Number(value.toFixed(3)))),
+            value: (_: uPlot, value: number | null) =>
+              value === null ? "" : String(Number((this.exact[k + 1] ?? value).toFixed(3))),
           })),
         ],
         axes: chartAxes(),

@@ -113,6 +113,11 @@ export class ChartPanel {
         );
       });
     }
-    for (const chart of this.charts) chart.point(this.state.tick / hz);
+    const second = this.state.tick / hz;
+    const damage = match.scan.figures.at(match, this.state.tick)?.damage;
+    const sumsOf = (values: Float64Array) =>
+      [0, 1].map((team) => match.header.roster.reduce((sum, each, m) => sum + (each.team === team ? values[m] : 0), 0));
+    const dealt = damage && [second, ...sumsOf(damage)];
+    this.charts.forEach((chart, k) => chart.point(second, CHARTS[k][0] === "damage" ? dealt : undefined));
   }
 }
