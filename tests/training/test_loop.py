@@ -213,7 +213,7 @@ def test_paused_run_is_evaluated_and_continues_as_if_undisturbed(small_run, tmp_
     whole, whole_events = run(small_run(**options), tmp_path / "whole")
     paused, first = run(small_run(**options, pause_steps=700), tmp_path / "cut")
     (evaluation,) = of(first, EventEval)
-    assert paused.reason == "stopped" and paused.checkpoint is not None and "pause_steps = 700" in first[-1].message
+    assert paused.reason == "stopped" and paused.checkpoint is not None and "pause_steps 700" in first[-1].message
     assert 700 <= evaluation.global_step == paused.global_step < whole.global_step
     again, second = run(small_run(**options, pause_steps=700), tmp_path / "cut", resume="latest")
     assert again.global_step == paused.global_step and not of(second, EventEval), "a pause that is reached lasts"
