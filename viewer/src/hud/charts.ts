@@ -140,7 +140,8 @@ export class Chart {
     this.exact = this.hovered ? [] : exact;
     if (this.hovered || !this.plot) return;
     this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
-    this.plot.setLegend({ idx: this.plot.cursor.idx ?? 0 }, false);
+    const { idx } = this.plot.cursor;
+    if (exact.length > 0 && typeof idx === "number") this.plot.setLegend({ idx }, false);
   }
 
   private get size(): { width: number; height: number } {
