@@ -12,7 +12,7 @@ import { dialog, el, replaceChanged, setText } from "./dom";
 import { NOTHING, stateOf } from "./inspector";
 
 const UPDATE_MS = 250; // update interval of the open scoreboard
-const COUNTED = "Damage counts hull and legs, and each hit in full, also beyond the last hit point.";
+const COUNTED = "legs count too, and each hit in full, also beyond the last hit point";
 const FEW_PACKS = 2; // matches with more packs in a team open with closed packs
 
 /** What a cell is computed from: a mech, or the mechs of a pack or team. */
@@ -57,8 +57,8 @@ export const COLUMNS: readonly Column[] = [
   },
   figure("kills", "Kills", "Hostiles destroyed"),
   figure("assists", "Assists", "Assists by painting targets that others hit"),
-  figure("damage", "Damage", `Damage to hostiles [hit points]. ${COUNTED}`),
-  figure("taken", "Taken", `Damage by hits of any mech [hit points]. ${COUNTED}`),
+  figure("damage", "Damage", `Damage to hostiles [hit points]; ${COUNTED}`),
+  figure("taken", "Taken", `Damage by hits of any mech [hit points]; ${COUNTED}`),
   {
     name: "accuracy",
     label: "Accuracy",
@@ -200,7 +200,7 @@ export class Scoreboard {
     const from = firstTick(match);
     const read = Math.round((100 * scan.figures.chunks) / Math.max(1, index.chunks.length));
     const begin = from > 0 ? `Figures count from ${clockText(from / hz)}, where the recording begins.` : "";
-    setText(this.note, figures ? `${COUNTED} ${begin}` : `Reading the match: ${Math.min(100, read)} %`);
+    setText(this.note, figures ? `Damage: ${COUNTED}. ${begin}` : `Reading the match: ${Math.min(100, read)} %`);
     this.note.hidden = this.note.textContent === "";
     const known = !Number.isNaN(match.poses.tick);
     // rows keep their places while they are read
