@@ -67,12 +67,12 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     assert until(paths, "crashed").exit_code == 5
     before = wait_for_batches(paths, 3)
     assert len(before) < BATCHES and not paths.result.exists() and read_evaluations(trained.evals) == ()
-    policy = paths.root / eval_job.POLICY
+    policy = paths.root / eval_job.POLICY / "model.safetensors"
     whole = policy.read_bytes()
     policy.write_bytes(b"PK torn")
     eval_job.resume(paths.id)
     status = until(paths, "failed", limit_s=LIMIT_S)
-    assert "is not an exported policy" in status.reason and "\n" not in status.reason
+    assert "model.safetensors does not match its manifest" in status.reason and "\n" not in status.reason
     policy.write_bytes(whole)
     eval_job.resume(paths.id)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
