@@ -103,7 +103,7 @@ def test_processes_are_counted_up_to_the_cores():
     assert scaling.counts(1) == [1] and scaling.counts(2) == [1, 2] and scaling.counts(6) == [1, 2, 4, 6]
 
 
-@pytest.mark.long
+@pytest.mark.bench
 def test_scaling_scene_measures_pinned_processes():
     (result,) = scenes.run_scenes(["scaling"], repeats=1)
     assert result["processes_1"] > 0 and 0 < result["efficiency"] and result["unit"] == "agent-steps"

@@ -40,6 +40,7 @@ TINY = {
 }
 """Seconds of training: five updates of at most eighty agent-steps each."""
 
+SLOW_FAULTS = [pytest.param(f"train.{part}:3:TERM", marks=pytest.mark.slow) for part in ("rollout", "update")]
 LIMIT_S = 150.0
 """Kernels may have to be compiled first."""
 
@@ -114,8 +115,7 @@ def test_kill_during_save_resumes_from_whole_checkpoint(shell):
     assert seen == list(range(1, len(seen) + 1)), "no update is missing and none is there twice"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("fault", ["train.rollout:3:TERM", "train.update:3:TERM", "save.weights:1:TERM"])
+@pytest.mark.parametrize("fault", [pytest.param("save.weights:1:TERM", marks=pytest.mark.long), *SLOW_FAULTS])
 def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
     code, out, err = shell.run(*tiny(total_steps=100_000), ECHELON_FAULT=fault)
     assert code == 4 and "stopped" in out, err

@@ -104,7 +104,7 @@ def test_compile_keeps_gradients(monkeypatch, recurrence):
         torch.testing.assert_close(results[1][name], expected, msg=name)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_activation_checkpointing_needs_less_memory(repository):
     peaks = []
     for on in (False, True):
