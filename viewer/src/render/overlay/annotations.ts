@@ -75,7 +75,7 @@ export class Annotations {
     if (state.showLinks && pilot < 0) {
       const ranges = selected < 0 ? [] : sensorRanges(match, selected).filter(({ mech }) => mech === selected);
       drawRings(overlay, ranges, match.poses, inputs.heights);
-      drawFront(overlay, frontLine(match.header, match.poses, match.shown), inputs.heights);
+      drawFront(overlay, frontLine(match.header, match.poses, match.shown));
       const beliefs = this.beliefs(state, inputs.chunk);
       const inside = state.camera.mode === "first";
       drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, inside, beliefs !== null));

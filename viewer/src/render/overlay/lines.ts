@@ -11,8 +11,8 @@ import { type Overlay, cssColour } from "./canvas";
 const RING_POINTS = 144;
 const LIFT = 0.1; // height of ranges above the ground [vox]
 const FRONTS = [
-  [6, "rgba(5, 8, 12, 0.6)"],
-  [2.5, "#fff"],
+  [5, "rgba(5, 8, 12, 0.45)"],
+  [1.75, "rgba(255, 255, 255, 0.8)"],
 ] as const; // widths and colours of the front line, the lower first [CSS px]
 const PATH = 0x9dffb8;
 const PATH_HEIGHT = 0.35; // above the ground [vox]
@@ -45,10 +45,11 @@ export function drawRings(overlay: Overlay, ranges: readonly SensorRange[], pose
   }
 }
 
-export function drawFront(overlay: Overlay, pieces: readonly Piece[], heights: Heights): void {
+/** Draw the front line on the ground, below buildings. */
+export function drawFront(overlay: Overlay, pieces: readonly Piece[]): void {
   const { brush } = overlay;
   brush.beginPath();
-  for (const piece of pieces) overlay.trace(piece.map(([x, y]): Point => [x, y, heightAt(heights, x, y) + LIFT]));
+  for (const piece of pieces) overlay.trace(piece.map(([x, y]): Point => [x, y, LIFT]));
   brush.lineCap = "round";
   for (const [width, css] of FRONTS) {
     brush.lineWidth = width;
