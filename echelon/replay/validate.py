@@ -113,9 +113,7 @@ class TableSpec(Part):
 
 
 class TeamHeader(Part):
-    """Pilot of a team: name, what flew it, its rating [points] where that was known, and whether a policy
-    played mean actions.
-    """
+    """Pilot of a team; its rating [points] where that was known, and whether a policy played mean actions."""
 
     name: Text
     policy: Text

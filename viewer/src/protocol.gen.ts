@@ -102,7 +102,7 @@ export interface Standing {
 export interface Round { job: string; round: number; matches: number; played: number }
 /** A message of the WebSocket /api/v1/live. */
 export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }
-/** Pilot of a team: name, what flew it, its rating [points] where that was known, and whether a policy played mean actions. */
+/** Pilot of a team; its rating [points] where that was known, and whether a policy played mean actions. */
 export interface TeamHeader {
   name: string;
   policy: string;

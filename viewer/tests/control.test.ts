@@ -46,7 +46,7 @@ describe("playback", () => {
     expect(state.tick).toBe(control.lastTick(state.match!));
   });
 
-  test("waits while the playhead is held, and goes on where it is let go", () => {
+  test("stops while a pointer holds the playhead, and plays on afterwards", () => {
     state.held = true;
     control.seek(state, 1e9);
     control.tickClock(state, 1);
