@@ -64,6 +64,7 @@ def rating_by(result: EventEval, *, sampled: bool = True) -> float | None:
 
 
 def rating_against(opponent: str, weapon_prob: float, result: EvalStats, *, sampled: bool) -> float | None:
+    """Return what ``rating_by`` does, for a result that is not recorded yet."""
     level = known_rating(opponent)
     if level is None or weapon_prob != 1.0:
         return None

@@ -25,11 +25,11 @@ class EvalPlan:
     target: str
     """Policy as the command named it, or a scripted level as ``heuristic:LEVEL``."""
     policy: str = ""
-    """File with a copy of the policy, relative to the job's folder: checkpoints of a running training are deleted."""
+    """Copy of the policy, a file or folder in that of the job: checkpoints of a running training are deleted."""
     opponents: tuple[str, ...]
     """Names of the opponents: scripted ones as ``heuristic:LEVEL``, and at most one policy."""
     opponent_policy: str = ""
-    """File with a copy of the opponent's policy; empty where all are scripted."""
+    """Copy of the opponent's policy, likewise; empty where all are scripted."""
     opponent_mean: bool = False
     """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
     ladder: bool = False
