@@ -10,7 +10,7 @@ import warp as wp
 
 from echelon.agents.levels import JetUse, Skill, StuckRecovery
 from echelon.agents.memory import Assignment, Avoidance, MovementPlan, PilotMemory
-from echelon.agents.targets import FIRST_LEVEL_SCRIPT
+from echelon.agents.targets import DIRECTIONS, ESCAPE_DRAW, FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PilotState, pilot_of, recall
 from echelon.nav.waypoints import unit2
 from echelon.sim.geometry import boxes_overlap, cos_sin
@@ -57,8 +57,8 @@ CALM_S = wp.constant(3.0)
 """Time for which a pilot does not pursue hostiles after an escape [s]."""
 ESCAPE_STEPS = wp.constant(3)
 """Steps of free space that are tested in each direction of an escape."""
-DIRECTIONS, MAX_TURN = wp.constant(8), wp.constant(7)
-"""Directions of an escape, and the turn that a detour never reaches [eighths of a full turn]."""
+MAX_TURN = wp.constant(7)
+"""Turn that a detour never reaches [eighths of a full turn]."""
 EIGHTH_TURN = wp.constant(0.7853981633974483)
 PATH_WEIGHT, PUSH_WEIGHT, RANDOM_WEIGHT = wp.constant(1.0), wp.constant(1.0), wp.constant(0.5)
 """Weights of the path to the zone, the direction pushed in vain and chance in the choice of an escape [steps]."""
@@ -248,7 +248,7 @@ def escape_direction(
                     steps += 1
         if steps > 0:
             score = float(steps) + PATH_WEIGHT * wp.dot(u, path) - PUSH_WEIGHT * wp.dot(u, push)
-            score += RANDOM_WEIGHT * uniform01(seed, STREAM_AGENT, tick, m, 48 + i)
+            score += RANDOM_WEIGHT * uniform01(seed, STREAM_AGENT, tick, m, ESCAPE_DRAW + i)
             if score > best_score:
                 best = u
                 best_score = score

@@ -49,6 +49,19 @@ PAINT_RANGE = wp.constant(16.0)
 PAINTED_GAIN = wp.constant(1.0)
 """Distance by which a painted hostile counts as nearer [vox]."""
 INFINITE = wp.constant(1.0e9)
+DIRECTIONS = wp.constant(8)
+"""Directions of an escape, each with a random number."""
+TARGET_DRAW, ESCAPE_DRAW = wp.constant(16), wp.constant(48)
+"""Number of the first random draw for targets and for escapes."""
+
+
+@wp.func
+def target_draw(j: int) -> int:
+    """Return the number of the random draw for target j; those of targets from 32 on follow those of an escape."""
+    draw = TARGET_DRAW + j
+    if draw >= ESCAPE_DRAW:
+        draw += DIRECTIONS
+    return draw
 
 
 @wp.func
@@ -235,7 +248,7 @@ def choose_target(
             score = threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, zone[e])
         random = float(0.0)
         if skill.choice == RANDOM:
-            random = uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j)
+            random = uniform01(seed[e], STREAM_AGENT, tick[e], m, target_draw(j))
         value = preference(skill, d, track.paint > 0.0, random, score)
         if skill.choice == FOCUS and j == packs.pack_focus[e, row] and d <= FOCUS_RANGE:
             value += FOCUS_BONUS

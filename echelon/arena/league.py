@@ -140,13 +140,13 @@ class LeagueEntry:
         return tuple(dict.fromkeys((*known, *map(policy_name, known))))
 
     def __post_init__(self) -> None:
-        check_kind(self.kind)
+        check_kind(self.kind, self.entry_id)
 
 
-def check_kind(kind: str) -> None:
-    """Raise ``ValueError`` for a kind that is not in ``KINDS``."""
+def check_kind(kind: str, entry: str) -> None:
+    """Raise ``ValueError`` where ``entry`` is of a kind that is not in ``KINDS``."""
     if kind not in KINDS:
-        raise ValueError(f"entry kind is {kind!r}, expected one of: {', '.join(KINDS)}")
+        raise ValueError(f"kind of entry {entry!r} is {kind!r}, expected one of: {', '.join(KINDS)}")
 
 
 def _require_parts(raw: bytes) -> None:
@@ -201,7 +201,7 @@ class League:
 
         A commander keeps its kind. ``ValueError`` where the policy was built for another environment signature.
         """
-        check_kind(kind)
+        check_kind(kind, str(path))
         self.check_signature(env_signature)
         entry_id = entry_id_of(Path(path))
         entry = self.entries.get(entry_id)

@@ -45,7 +45,7 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
     results = _results(store)
     rows = []
     for row in store.read("SELECT * FROM entries ORDER BY rating DESC, id"):
-        check_kind(row["kind"])
+        check_kind(row["kind"], row["id"])
         if not (KINDS[row["kind"]].plays or retired):
             continue
         wins, draws, losses = results.get(row["id"], (0, 0, 0))

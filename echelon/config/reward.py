@@ -21,7 +21,7 @@ class RewardConfig:
     zone: Finite = 0.10
     """Reward per environment step inside the zone, times the team's zone score of the step."""
     zone_lead: Finite = 0.0
-    """Reward per environment step, times the team's zone score of the step minus that of the hostile team."""
+    """Reward per environment step, dead or alive, times the team's zone score minus that of the hostile team."""
     damage: Finite = 0.005
     """Reward per point of damage dealt to hostiles."""
     kill: Finite = 1.0
@@ -45,7 +45,7 @@ class RewardConfig:
     teammate_decay: Fraction = 0.5
     """Factor of the approach potential per teammate inside the zone."""
     team_alpha: Fraction = 1.0
-    """Weight of a mech's own reward; the rest is the mean of its team."""
+    """Weight of a mech's own reward; the rest is the mean of its team, to which the dead belong."""
 
     def __post_init__(self) -> None:
         require_fields(self, "reward")

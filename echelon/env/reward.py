@@ -3,10 +3,12 @@
 
 To add a term, write a kernel and a row of ``TERMS`` here, and the weight of the same name in ``RewardConfig``
 (``echelon/config/reward.py``); an environment takes further terms as its option. The kernel takes structs and arrays of
-the batch by name and writes ``amounts_out[e, m, column]``; its docstring is the term's description.
+the batch by name and writes ``amounts_out[e, m, column]``; its docstring is the term's description. Every mech that is
+present is paid, dead or alive: the kernel of a term for the living alone reads ``mechs.alive`` or ``events.acting``.
 
 The weighted sum of the terms, mixed within the team by ``team_alpha``, plus the terminal reward is the reward of a
-mech. Every term is measured and reported, also with weight 0.
+mech. The reward of a dead mech belongs to the return of its last living step: advantages discount it through the steps
+between. Every term is measured and reported, also with weight 0.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ def term_zone(
 
 @wp.kernel
 def term_zone_lead(episode: Episode, mechs: Mechs, column: wp.int32, amounts_out: wp.array3d(dtype=wp.float32)):
-    """Zone tick of the team minus that of the hostile team, for mechs anywhere: the change of the lead in score."""
+    """Zone tick of the team minus that of the hostile team, for mechs anywhere, also dead: the change of the lead."""
     e, m = wp.tid()
     team = mechs.team[e, m]
     amounts_out[e, m, column] = episode.zone_tick[e][team] - episode.zone_tick[e][1 - team]
@@ -205,25 +207,24 @@ def combine_terms(
     weights: wp.array(dtype=wp.float32),
     team_alpha: wp.array(dtype=wp.float32),
     mechs: Mechs,
-    events: Events,
     outcome: StepOutcome,
     rewards: Rewards,
     rewards_out: Rewards,
 ):
-    """Weight the terms, mix them within the team, and add the terminal reward for every member."""
+    """Weight the terms, mix them within the team, and add the terminal reward, for every member, dead or alive."""
     e, m = wp.tid()
     count = weights.shape[0]
     own = float(0.0)
     for i in range(count):
-        term = float(events.acting[e, m]) * weights[i] * rewards.amounts[e, m, i]
+        term = float(mechs.present[e, m]) * weights[i] * rewards.amounts[e, m, i]
         rewards_out.terms[e, m, i] = term
         own += term
     alpha = team_alpha[0]
-    if alpha < 1.0 and events.acting[e, m] == 1:
+    if alpha < 1.0 and mechs.present[e, m] == 1:
         total = float(0.0)
         members = float(0.0)
         for j in range(mechs.team.shape[1]):
-            if events.acting[e, j] == 1 and mechs.team[e, j] == mechs.team[e, m]:
+            if mechs.present[e, j] == 1 and mechs.team[e, j] == mechs.team[e, m]:
                 members += 1.0
                 for i in range(count):
                     total += weights[i] * rewards.amounts[e, j, i]

@@ -7,6 +7,7 @@ import pytest
 
 from echelon.agents.heuristic import install
 from echelon.agents.levels import FIRST_LEVEL, LEVELS, Route
+from echelon.agents.targets import DIRECTIONS, ESCAPE_DRAW, TARGET_DRAW, target_draw
 from echelon.sim.arsenal import Weapon
 from tests.env.battle import Battle
 from tests.oracles.collision_avoidance import CHANGE_SIDE_S, avoidance
@@ -39,6 +40,12 @@ def fights():
         decisions.append((before, snapshots(battle)))
     assert (battle["decision"] == DECISIONS).all(), "a fight has ended"
     return decisions, flow
+
+
+def test_random_draws_of_targets_and_escapes_differ_in_the_largest_battle():
+    draws = [target_draw(j) for j in range(200)]
+    assert not set(draws) & set(range(ESCAPE_DRAW, ESCAPE_DRAW + DIRECTIONS)) and len(set(draws)) == 200
+    assert draws[:32] == list(range(TARGET_DRAW, ESCAPE_DRAW)), "battles of up to 32 mechs stay the same"
 
 
 def test_targets_match_oracle(fights):

@@ -150,7 +150,7 @@ def test_checkpoint_entry_id_is_stem_size_and_mtime(tmp_path):
     assert league.upsert_checkpoint(path, kind="candidate").kind == "commander"
     with pytest.raises(ValueError, match="does not exist"):
         league.upsert_checkpoint(tmp_path / "gone.pt", kind="candidate")
-    with pytest.raises(ValueError, match="entry kind is 'king'"):
+    with pytest.raises(ValueError, match="kind of entry '.*step-5.pt' is 'king', expected one of"):
         league.upsert_checkpoint(path, kind="king")
 
 
@@ -175,7 +175,7 @@ def test_first_policy_fixes_league_env_signature(tmp_path):
         ({"entries": 3}, "entries is 3, expected a valid list"),
         ({"entries": [3]}, "entry 0: it is 3, expected a dictionary"),
         ({"entries": [{"entry_id": 4}]}, "entry 0: entry_id is 4, expected a valid string"),
-        ({"entries": [{"entry_id": "a", "ckpt_path": "", "kind": "king"}]}, "entry 0: entry kind is 'king'"),
+        ({"entries": [{"entry_id": "a", "ckpt_path": "", "kind": "king"}]}, "entry 0: kind of entry 'a' is 'king'"),
         ({"glicko2": {"speed": 1}}, "expected its constants"),
         ({"conservatism": float("nan")}, "conservatism is nan, expected"),
         ({"env_signature": 4}, "env_signature is 4, expected a valid dictionary"),

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from echelon.agents.heuristic import install, script_of
 from echelon.config import EnvConfig, RewardConfig
 from echelon.env.reward import TERM_NAMES, reward_rules
 from echelon.sim.arsenal import Chassis
+from echelon.training.rollout import RolloutBuffer
 from tests.env.battle import Battle
 from tests.oracles import game as rules
 from tests.parity.scenes import clutter, scatter, snapshot, snapshots
@@ -51,9 +53,8 @@ def test_reward_terms_match_the_reference_through_whole_fights(reward, bootstrap
             after = snapshot(battle, e)
             parts, total = rules.rewards(before[e], after, int(after.reason), int(after.winner), battle.cfg)
             amounts = rules.reward_amounts(before[e], after, int(after.reason), battle.cfg)
-            acted = after.acting.astype(bool)
             for i, name in enumerate(TERM_NAMES[:-1]):
-                got, expected = after.amounts[acted, i], amounts[acted, i]
+                got, expected = after.amounts[:, i], amounts[:, i]
                 np.testing.assert_allclose(got, expected, atol=1e-5, err_msg=f"amount of {name}, env {e}")
             for i, name in enumerate(TERM_NAMES):
                 np.testing.assert_allclose(after.terms[:, i], parts[:, i], atol=1e-5, err_msg=f"{name}, env {e}")
@@ -109,12 +110,12 @@ def test_team_mixing_preserves_the_team_sum(field, alpha):
     field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
     field.batch.set("team_alpha", np.array([1.0], np.float32))
     acting = field["acting"][0].astype(bool)
+    assert not acting.all(), "a mech is dead"
     own, mixed = field["terms"][0].sum(axis=-1), field["reward"][0]
     for team in (slice(0, 5), slice(5, 10)):
         assert mixed[team].sum() == pytest.approx(own[team].sum(), abs=1e-5)
-        expected = alpha * own[team] + (1 - alpha) * own[team].sum() / acting[team].sum()
-        np.testing.assert_allclose(mixed[team][acting[team]], expected[acting[team]], atol=1e-5)
-    assert not mixed[~acting].any(), "mechs that did not act were rewarded"
+        np.testing.assert_allclose(mixed[team], alpha * own[team] + (1 - alpha) * own[team].mean(), atol=1e-5)
+    assert mixed[~acting].all(), "the dead have their share"
 
 
 @pytest.mark.parametrize(("score", "blue", "red"), [((30, 0), 1, -1), ((0, 30), -1, 1), ((30, 30), 0.25, 0.25)])
@@ -162,6 +163,27 @@ def test_zone_reward_goes_only_to_mechs_inside(field):
     field.place(5, SCOUT, 55, 55)
     field.step()
     assert field["terms"][0, [0, 1, 5], ZONE].tolist() == [pytest.approx(0.1), 0, 0]
+
+
+@pytest.mark.parametrize(("reward", "share"), [({"zone_lead": 1.0}, 1.0), ({"zone": 1.0, "team_alpha": 0.5}, 0.1)])
+def test_rewards_of_a_dead_mech_reach_the_return_of_its_last_living_step(reward, share):
+    weights = {"approach": 0.0, "death": 0.0, **reward}
+    battle = Battle(reward=replace(RewardConfig(), **weights)).fresh()
+    battle.place(0, SCOUT, 30, 30)
+    battle.place(1, SCOUT, 5, 5)
+    battle.place(5, SCOUT, 55, 55)
+    rollout = RolloutBuffer.create(8, 10, 1, 1)
+    for t in range(8):
+        if t == 3:
+            battle.put("alive", 0, 1)
+        battle.step()
+        rollout.rewards[t] = torch.from_numpy(battle["reward"][0])
+        rollout.alive[t] = torch.from_numpy(battle["acting"][0])
+    assert rollout.alive[:, 1].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+    rollout.compute_gae(torch.zeros(10), torch.zeros(10), battle.cfg.gamma, 1.0)
+    tick = battle["zone_tick"][0, 0]
+    expected = share * tick * sum(battle.cfg.gamma**t for t in range(6))
+    assert expected > 0 and rollout.returns[2, 1].item() == pytest.approx(expected, rel=1e-4)
 
 
 def test_paint_assist_is_rewarded_once_per_target_and_second(field):

@@ -112,14 +112,14 @@ def terminal_reasons(cfg) -> tuple[int, ...]:
 
 
 def reward_amounts(before, after, reason: int, cfg) -> np.ndarray:
-    """Return the unweighted terms of one decision in the order of ``TERM_NAMES``, 0 for mechs that did not act."""
+    """Return the unweighted terms of one decision in the order of ``TERM_NAMES``, 0 for absent mechs."""
     w = cfg.reward
     parts = np.zeros((count(after), len(TERM_NAMES)))
-    for m in np.flatnonzero(before.alive):
+    for m in np.flatnonzero(after.present):
         hot = inside(after, m) and (after.zone_tonnage > 0).all()
         gain, loss = (w.contested_offense, w.contested_death) if hot else (1.0, 1.0)
         ends = not after.alive[m] or reason in terminal_reasons(cfg)
-        shaping = cfg.gamma * (0.0 if ends else potential(after, m)) - potential(before, m)
+        shaping = cfg.gamma * (0.0 if ends else potential(after, m)) - potential(before, m) if before.alive[m] else 0.0
         zone = after.zone_tick[after.team[m]] if after.alive[m] and inside(after, m) else 0.0
         amounts = {
             "approach": shaping,
@@ -138,11 +138,10 @@ def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, n
     """Return the weighted terms in the order of ``TERM_NAMES``, and the rewards of one decision."""
     w = cfg.reward
     parts = reward_amounts(before, after, reason, cfg) * [*(getattr(w, name) for name in TERM_NAMES[:-1]), 0.0]
-    acted = before.alive.astype(bool)
     own = parts.sum(axis=1)
     mixed = own.copy()
     for team in (BLUE, RED):
-        members = acted & (after.team == team)
+        members = after.present.astype(bool) & (after.team == team)
         if members.any():
             mixed[members] = w.team_alpha * own[members] + (1 - w.team_alpha) * own[members].mean()
     if reason:

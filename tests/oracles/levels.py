@@ -151,9 +151,9 @@ def chosen_target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]
         known = memory.known(level, m, j) if o.hostile(s, m, j) else None
         if not known:
             continue
-        d = o.distance(known.pos, s.pos[m])
+        d, draw = o.distance(known.pos, s.pos[m]), 16 + j + 8 * (j >= 32)
         value = {
-            TargetChoice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
+            TargetChoice.RANDOM: lambda draw=draw: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, draw),
             TargetChoice.NEAREST: lambda d=d: -d,
             TargetChoice.PAINTED: lambda d=d, known=known: -d + (known.paint > 0),
             TargetChoice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
