@@ -13,6 +13,7 @@ from echelon.statistics import (
     aggregate,
     alpha_rank,
     interquartile_mean,
+    mean_of_seeds,
     nash_support,
     nash_weights,
     paired_improvement,
@@ -33,6 +34,14 @@ def test_wilson_interval_equals_scipy(wins, episodes):
 def test_wilson_interval_contains_the_rate_to_the_last_bit():
     assert wilson_interval(0, 0) == (0.0, 1.0)
     assert all(wilson_interval(0, n)[0] == 0.0 and wilson_interval(n, n)[1] == 1.0 for n in range(1, 200))
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 6, 10, 60])
+def test_interval_of_a_mean_of_seeds_equals_that_of_scipy(seeds):
+    scores = RNG.normal(size=seeds).tolist()
+    expected = scipy.stats.t.interval(0.95, seeds - 1, np.mean(scores), scipy.stats.sem(scores))
+    assert mean_of_seeds(scores) == pytest.approx((np.mean(scores), *expected), abs=0.01)
+    assert mean_of_seeds([0.5]) == pytest.approx((0.5, math.nan, math.nan), nan_ok=True)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (4, 1), (5, 3), (10, 26)])

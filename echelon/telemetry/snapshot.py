@@ -133,7 +133,7 @@ class RunSnapshot:
         """
         if self.start is None or self.end is not None or self.is_evaluation:
             return None
-        every, done = self._eval_option("every_updates"), self.update.update if self.update else 0
+        every, done = int(self._option("eval", "every_updates")), self.update.update if self.update else 0
         at = (done // every + 1) * every if every else 0
         left = (at - done) * self.update.elapsed_s / done if at and self.update and done else math.nan
         end = math.nan if self.eta_s is None else self.eta_s
@@ -144,17 +144,29 @@ class RunSnapshot:
         """What a run does that has no records until it is done; empty while it collects and learns."""
         if self.start is None or self.end is not None or self.is_evaluation or self.round or self.rung:
             return ""
-        done, every = self.update.update if self.update else 0, self._eval_option("every_updates")
+        done, every = self.update.update if self.update else 0, int(self._option("eval", "every_updates"))
         is_over = self.progress >= 1.0
-        is_due = (done % every == 0 if every else False) if done else self._eval_option("at_start")
+        is_due = (done % every == 0 if every else False) if done else self._option("eval", "at_start")
         is_evaluated = any(event.update == done for event in self.evals[-2:])
         if (is_due or is_over) and not is_evaluated:
             return "evaluating"
         return "saving and reporting" if is_over else ""
 
-    def _eval_option(self, name: str) -> int:
-        section = self.start.config.get("eval") if self.start else None
-        return int(section.get(name) or 0) if isinstance(section, dict) else 0
+    @property
+    def method(self) -> str:
+        """How the policy learns at present: imitation or PPO; empty before the start and for other jobs."""
+        if self.start is None or not self.start.config.get("ppo"):
+            return ""
+        imitates = self._section("teacher").get("policy") and self.progress < self._option("teacher", "imitation")
+        return "imitation" if imitates else "PPO"
+
+    def _section(self, name: str) -> dict[str, Any]:
+        found = self.start.config.get(name) if self.start else None
+        return found if isinstance(found, dict) else {}
+
+    def _option(self, section: str, name: str) -> float:
+        value = self._section(section).get(name)
+        return value if isinstance(value, int | float) else 0
 
     @property
     def global_step(self) -> int:

@@ -153,7 +153,7 @@ def test_sweep_results_name_the_best_and_its_command():
     found = results("x", plan, TrialJournal(plan, read_events(paths.trials)[0]))
     search = [row for row in found.trials if "seed" not in row.name]
     assert [row.state for row in search].count("pruned") == 5 and found.progress == 1.0
-    complete = [row for row in search if row.state == "complete"]
+    complete = [row for row in search if row.state == "completed"]
     assert complete == [found.trials[0]] and len(table(paths, plan)) == 6 + 2 + 2
     finalist = next(each for each in found.repeated if each.params)
     assert finalist.name == f"trial {complete[0].number}" and len(finalist.scores) == 2
@@ -233,11 +233,11 @@ def test_stopped_sweep_leaves_no_trial_running_and_resumes(sweeps):
         wait_for(lambda: any(job_status(run).state == "running" for run in trial_runs(paths)), 60.0)
     assert until(paths, "completed", limit_s=60.0).exit_code == 0
     found = read_results(paths)
-    assert [row.state for row in found.trials].count("complete") == 1 + 4 and len(found.repeated) == 2
+    assert [row.state for row in found.trials].count("completed") == 1 + 4 and len(found.repeated) == 2
 
 
 @pytest.mark.long
-def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
+def test_sweep_of_real_training_stops_at_a_rung_and_continues():
     overrides = {
         "device": "cpu", "threads": 1, "num_envs": 2, "bank_maps": 1, "bank_spare": 1, "env.num_packs": 1,
         "ppo.rollout_steps": 32, "ppo.num_minibatches": 2, "eval.seeds": 1, "eval.report": False,
@@ -251,7 +251,7 @@ def test_sweep_of_real_training_pauses_at_a_rung_and_continues():
         kill_all_jobs()
     found = read_results(paths)
     (trial,) = found.trials
-    assert trial.state == "complete" and trial.global_step >= 640
+    assert trial.state == "completed" and trial.global_step >= 640
     records = read_events(RunPaths(paths.root.parent / trial.run).metrics)[0]
     steps = [e.global_step for e in records if isinstance(e, EventUpdate)]
     assert steps == sorted(set(steps)), "no update is trained twice"

@@ -56,6 +56,14 @@ def test_progress_is_maximum_of_steps_and_time():
     assert result.eta_s == pytest.approx(120.0)
 
 
+def test_method_is_imitation_until_its_share_of_the_plan():
+    config = {"ppo": {"lr": 0.1}, "teacher": {"policy": "expert", "imitation": 0.5}}
+    start = EventStart(device="cpu", total_steps=1000, config=config)
+    untaught = replace(start, config={**config, "teacher": {"policy": "", "imitation": 0.5}})
+    methods = [SnapshotBuilder([each, update(n)]).snapshot().method for each in (start, untaught) for n in (4, 5)]
+    assert methods == ["imitation", "PPO", "PPO", "PPO"] and RunSnapshot().method == ""
+
+
 def test_episode_totals_accumulate():
     result = SnapshotBuilder([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
     assert (result.episodes.count, result.episodes.wins, result.episodes.losses) == (6, 5, 1)

@@ -22,6 +22,7 @@ from echelon_cli.tui.keys import Key, visible_keys
 from echelon_cli.tui.layout import Slot, arrange
 from echelon_cli.tui.panels import PAGES, SLOTS
 from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.widgets import run_table
 from echelon_cli.tui.widgets.cells import Grid, draw_frame, runs, truncate
 from echelon_cli.tui.widgets.run_table import (
     SORT_COLUMNS,
@@ -311,6 +312,32 @@ def test_table_keeps_its_important_columns(width, baseline, shown):
     ).text().splitlines()[:2]  # fmt: skip
     assert shown <= {word.strip("▲▼") for word in head.split()}
     assert "iron-fox0" in row and "quickstart-iron" not in row, "short names"
+
+
+def test_runs_that_differ_only_in_their_seed_share_a_row(monkeypatch):
+    rates, opponents = (0.7, 0.9, 0.1, 0.5), ("medium", "medium", "hard", "medium")
+    rows = [
+        row(
+            f"run{n}", kind="train", preset="quickstart", state=state, eval_rate=rate, opponent=opponent, progress=n / 4
+        )
+        for n, (rate, opponent, state) in enumerate(
+            zip(rates, opponents, ("stopped", "running", "stopped", "completed"), strict=True)
+        )
+    ]
+    configs = {f"run{n}": {"seed": n, "ppo.lr": 0.1 if n == 3 else 0.2, "pause_steps": n} for n in range(4)}
+    monkeypatch.setattr(run_table, "config_of", lambda root: configs[root.name])
+    table = RunTable()
+    table.view = RunsView(rows=tuple(rows))
+    table.is_collapsed = True
+    table.sort("run")
+    seeds, single = table.rows
+    assert (seeds.id, seeds.state, seeds.progress) == ("3 seeds of quickstart", "running", 0.25) and single.id == "run3"
+    assert "2 evaluated" in seeds.notes, "another opponent is another measure"
+    assert (seeds.eval_rate, seeds.eval_low, seeds.eval_high) == (pytest.approx(0.8), 0.0, 1.0)
+    table.go(0)
+    assert table.mark() and table.marked == [each.root for each in rows[:3]]
+    table.go(0)
+    assert table.mark() and table.marked == []
 
 
 def test_trials_of_a_sweep_have_a_view_of_their_own():

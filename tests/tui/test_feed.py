@@ -107,6 +107,7 @@ def test_long_history_is_previewed_from_samples(home, monkeypatch):
     assert follower.poll() and follower.behind
     early = follower.view
     assert early.snapshot.update is not None and early.snapshot.update.update == 300
+    assert early.snapshot.best is None, "unknown before all evaluations are read"
     assert early.curves.updates[0] < 10 and early.curves.updates[-1] == 300
     while follower.behind:
         follower.poll()

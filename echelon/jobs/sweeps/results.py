@@ -32,7 +32,7 @@ class TrialRow:
     params: dict[str, Any]
     seed: int
     state: str
-    """queued, running, paused, pruned, complete, failed, or stopped with its sweep."""
+    """queued, running, completed, failed, as its run is; stopped between two rungs, pruned where no other follows."""
     rung: int = -1
     """Last rung at which it was evaluated; -1 for none."""
     global_step: int = 0
@@ -166,12 +166,12 @@ def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial, is_alive: bool)
     if trial.last is None:
         return "queued"
     if trial.last.rung == plan.last_rung:
-        return "complete"
+        return "completed"
     position = journal.search.index(trial)
     first = position - position % plan.batch
     *_, (_, going_on) = rounds(plan, journal.search[first : first + plan.batch])
     is_open = trial in going_on and next_step(plan, journal)
-    return "pruned" if not is_open else "paused" if is_alive else "stopped"
+    return "stopped" if is_open else "pruned"
 
 
 def _repeated(plan: SweepPlan, repeats: Sequence[Trial]) -> tuple[Repeated, ...]:

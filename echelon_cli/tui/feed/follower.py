@@ -173,4 +173,4 @@ def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
         history.add(event)
     if latest.update is not None:
         history.add(latest.update)
-    return replace(latest, best=latest.evals[-1] if latest.evals else None), history.curves()
+    return latest, history.curves()

@@ -87,7 +87,7 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
     if start is None:
         activity = STARTING if view.state == "starting" else ""
         return [part for part in (view.preset, activity) if part], "dim"
-    parts = [view.preset, start.device]
+    parts = [view.preset, view.snapshot.method if view.is_alive else "", start.device]
     parts += [f"{start.num_envs} environments", f"{count(start.parameters)} parameters" if start.parameters else ""]
     return [part for part in parts if part], "dim"
 
@@ -145,7 +145,7 @@ def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
     matches = f"{bounds} of {count(last.episodes)} matches {opponent} {at} steps"
     notes = (matches, f"{against} {at} steps", f"{against} {at}", against, bounds)
     newest = Figure(label="eval", value=percent(last.win_rate), notes=notes, role="mark")
-    if best is None or not snapshot.is_trained(best):
+    if best is None or not snapshot.is_trained(best) or best.update == last.update:
         return (newest,)
     return newest, Figure(label="best", value=percent(best.win_rate), role="mark", rank=1)
 

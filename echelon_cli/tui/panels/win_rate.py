@@ -83,12 +83,13 @@ def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
     rows: list[Row] = []
     if upcoming := next_evaluation_text(snapshot) if view.is_alive else "":
         rows.append(("next", upcoming, "bold"))
-    if best is not None and snapshot.is_trained(best):
+    newest = snapshot.evaluation
+    if best is not None and snapshot.is_trained(best) and newest and best.update != newest.update:
         rows.append(("best", f"{percent(best.win_rate)} at {count(best.global_step)}", "mark"))
     if (other := baseline.snapshot.evaluation) is not None:
         points, role = difference(evaluated(snapshot), evaluated(baseline.snapshot))
         rows.append(("baseline", f"{percent(other.win_rate)} {short_run_id(baseline.id)}", "dim"))
-        if snapshot.evaluation is not None:
+        if newest is not None:
             rows.append(("difference", f"{points} points" if points else "other game", role))
     if update is not None:
         battles = f" of {update.battles} battles" if update.battles else " in the mix"

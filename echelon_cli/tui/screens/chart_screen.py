@@ -47,7 +47,7 @@ CHART_KEYS: tuple[Key, ...] = (
     Key(keys="shift+right,greater_than_sign", shown=">", action="pan(1)", label="", help="move right while zoomed in"),
     Key(keys="v", action="crosshair", label="crosshair", help="crosshair; arrow keys and clicks move it", rank=8),
     Key(keys="L", action="log_scale", label="", help="log scale for metrics that are always positive"),
-    Key(keys="a", action="smoothing", label="", help="smoothing: default, strong, none, weak"),
+    Key(keys="a", action="smoothing", label="smoothing", help="smoothing: default, strong, none, weak", rank=8),
 )
 """Keys of screens with charts; the mouse wheel zooms at the pointer."""
 

@@ -107,6 +107,13 @@ class RunsScreen(RunActions, TableScreen):
         ),
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
         Key(keys="O", action="reverse", label="", help="reverse the order"),
+        Key(
+            keys="e",
+            action="seeds",
+            label="seeds",
+            help="one row for the runs that differ only in their seed: mean, 95 % interval by Student's t",
+            rank=8,
+        ),
         *RUN_KEYS,
         Key(keys="space", action="mark", label="mark", help="mark or unmark the run for comparison", rank=7),
         Key(keys="m", action="compare", label="compare", help="compare the marked runs", rank=6),
@@ -153,7 +160,7 @@ class RunsScreen(RunActions, TableScreen):
 
     def lay_out(self, width: int, height: int) -> None:
         filter_rows = int(self.query_one(Input).display)
-        runs = len(self.table.rows) if self.table.view_name == "training" else 0
+        runs = len(self.table.rows) if self.table.view_name == "training" and not self.table.is_collapsed else 0
         rows, charts, per_row = preview_of(width, height - filter_rows, runs)
         preview = self.query_one("#preview")
         preview.styles.height = rows
@@ -180,6 +187,9 @@ class RunsScreen(RunActions, TableScreen):
 
     def selected_run(self) -> tuple[Path, str, str] | None:
         row = self.table.row
+        if row and row.root in self.table.seeds:
+            self.show_notice("this row has several runs; e shows each of them")
+            return None
         return (row.root, row.id, row.state) if row else None
 
     def _update_summary(self) -> None:
@@ -231,8 +241,16 @@ class RunsScreen(RunActions, TableScreen):
 
     def action_open(self) -> None:
         row = self.table.row
-        if row is not None:
+        if row is not None and row.root in self.table.seeds:
+            self.dashboard.open("compare", tuple(self.table.seeds[row.root])[: len(RUN_ROLES)])
+        elif row is not None:
             self.dashboard.open_run(row.root)
+
+    def action_seeds(self) -> None:
+        self.table.is_collapsed = not self.table.is_collapsed
+        self.table.sort()
+        self.show_notice("one row a configuration, means over seeds" if self.table.is_collapsed else "one row a run")
+        self.relayout()
 
     def action_new(self) -> None:
         self.dashboard.open("new_run")

@@ -11,7 +11,8 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon.jobs.labels import BASELINE, NO_DIFFERENCE, variant_names
+from echelon.jobs.labels import BASELINE, NO_DIFFERENCE, PROGRESS_KEYS, variant_names
+from echelon.statistics import mean_of_seeds
 from echelon_cli.listing import RunRow, opponent_name
 from echelon_cli.output import count, interval, measured, percent
 from echelon_cli.query import Query, config_of, parse
@@ -42,6 +43,9 @@ NAME_CELLS = 41
 
 MAX_VARIANTS = 200
 """Most runs of a group whose configurations are read to name its variants."""
+
+NO_VARIANT = PROGRESS_KEYS | {"seed"}
+"""Fields in which the runs of one row may differ."""
 
 EMPTY_STATE = (
     "no runs yet",
@@ -174,6 +178,47 @@ def sort_rows(rows: Sequence[RunRow], order: str, is_reversed: bool) -> list[Run
     return sorted(ordered, key=lambda row: BASELINE not in row.tags)
 
 
+def collapse_seeds(rows: Sequence[RunRow]) -> dict[RunRow, list[Path]]:
+    """Return a row for the runs that differ only in their seed, and their folders.
+
+    It has means, that of win rates in equal evaluations with its t-interval, and the state that needs most attention.
+    """
+    found: dict[str, list[RunRow]] = {}
+    for row in rows:
+        config = config_of(row.root)
+        alike = repr(sorted((key, value) for key, value in config.items() if key not in NO_VARIANT))
+        found.setdefault(alike if config else str(row.root), []).append(row)
+    return {_mean_row(same) if len(same) > 1 else same[0]: [row.root for row in same] for same in found.values()}
+
+
+def _mean_row(rows: Sequence[RunRow]) -> RunRow:
+    first = next((row for row in rows if math.isfinite(row.eval_rate)), rows[0])
+    alike = [
+        row.eval_rate for row in rows if evaluated(row)[3:] == evaluated(first)[3:] and math.isfinite(row.eval_rate)
+    ]
+    win_rate, seeds = mean_of_seeds(alike), sorted(str(config_of(row.root).get("seed", "-")) for row in rows)
+    means = {
+        name: sum(known) / len(known)
+        if (known := [x for row in rows if math.isfinite(x := getattr(row, name))])
+        else math.nan
+        for name in ("progress", "steps_per_s", "avg_return", "win_rate", "ladder")
+    }
+    return replace(
+        first,
+        id=f"{len(rows)} seeds of {first.preset}",
+        state=min((row.state for row in rows), key=STATE_SORT_ORDER.index),
+        reason="",
+        alert=next((row.alert for row in rows if row.alert), ""),
+        steps=sum(row.steps for row in rows) // len(rows),
+        eval_rate=win_rate.value,
+        eval_low=max(win_rate.low, 0.0),
+        eval_high=min(win_rate.high, 1.0),
+        tags=tuple({tag for row in rows for tag in row.tags}),
+        notes=f"seeds {' '.join(seeds)}, {len(alike)} evaluated",
+        **means,
+    )
+
+
 def by_view(rows: Sequence[RunRow], known: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Return the rows of each view of the list; trials are the runs in the group of a sweep among ``known`` runs."""
     sweeps, views = {short_run_id(row.id) for row in known if row.kind == "sweep"}, {name: [] for name in VIEWS}
@@ -278,6 +323,10 @@ class RunTable(RowList):
         """Error message of the query; empty where it is valid."""
         self.marked: list[Path] = []
         self.view_name, self.counts = next(iter(VIEWS)), dict.fromkeys(VIEWS, 0)
+        self.is_collapsed = False
+        """Whether the runs that differ only in their seed have one row."""
+        self.seeds: dict[Path, list[Path]] = {}
+        """Folders of such runs, by that of their row."""
         self._variants: dict[Path, str] = {}
         """Names of the runs of the group that is shown alone."""
         self._query: Query = parse("")
@@ -301,7 +350,9 @@ class RunTable(RowList):
         self.counts = {name: len(found) for name, found in views.items()}
         if not self.counts[self.view_name]:
             self.view_name = next((name for name in VIEWS if self.counts[name]), next(iter(VIEWS)))
-        self.rows = sort_rows(self._with_variants(views[self.view_name]), self.order, self.is_reversed)
+        collapsed = collapse_seeds(views[self.view_name]) if self.is_collapsed else {}
+        self.seeds = {row.root: roots for row, roots in collapsed.items() if len(roots) > 1}
+        self.rows = sort_rows(self._with_variants([*collapsed] or views[self.view_name]), self.order, self.is_reversed)
         if not any(row.root == self._key for row in self.rows):
             self.go(at)
         self.redraw()
@@ -319,7 +370,9 @@ class RunTable(RowList):
             return list(rows)
         roots = frozenset(row.root for row in rows)
         if self._variants.keys() != roots:
-            names = variant_names([config_of(row.root) for row in rows])
+            left_out = NO_VARIANT if self.is_collapsed else ()
+            configs = [{k: v for k, v in config_of(row.root).items() if k not in left_out} for row in rows]
+            names = variant_names(configs)
             shown = ["" if name == NO_DIFFERENCE else name for name in names]
             self._variants = dict(zip((row.root for row in rows), shown, strict=True))
         return [replace(row, variant=self._variants[row.root]) for row in rows]
@@ -335,10 +388,11 @@ class RunTable(RowList):
         row = self.row
         if row is None:
             return True
+        roots = self.seeds.get(row.root, [row.root])
         if row.root in self.marked:
-            self.marked.remove(row.root)
-        elif len(self.compared) < len(RUN_ROLES):
-            self.marked.append(row.root)
+            self.marked = [root for root in self.marked if root not in roots]
+        elif len({*self.compared, *roots}) <= len(RUN_ROLES):
+            self.marked += [root for root in roots if root not in self.marked]
         else:
             return False
         self.move(1)
