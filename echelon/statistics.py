@@ -70,10 +70,10 @@ def wilson_interval(wins: float, episodes: int, z: float = Z_95) -> tuple[float,
 
 
 def mean_of_seeds(scores: Sequence[float]) -> Estimate:
-    """Return the mean of scores of training seeds and its 95 % interval by Student's t."""
+    """Return the mean of scores of training seeds and its 95 % interval by Student's t; none where all agree."""
     count, z = len(scores), Z_95
     value = sum(scores) / count if count else math.nan
-    if count < 2:
+    if len(set(scores)) < 2:
         return Estimate(value, math.nan, math.nan)
     n = count - 1
     terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384

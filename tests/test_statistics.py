@@ -41,7 +41,8 @@ def test_interval_of_a_mean_of_seeds_equals_that_of_scipy(seeds):
     scores = RNG.normal(size=seeds).tolist()
     expected = scipy.stats.t.interval(0.95, seeds - 1, np.mean(scores), scipy.stats.sem(scores))
     assert mean_of_seeds(scores) == pytest.approx((np.mean(scores), *expected), abs=0.01)
-    assert mean_of_seeds([0.5]) == pytest.approx((0.5, math.nan, math.nan), nan_ok=True)
+    assert mean_of_seeds([0.5] * seeds) == pytest.approx((0.5, math.nan, math.nan), nan_ok=True)
+    assert mean_of_seeds([]) == pytest.approx((math.nan,) * 3, nan_ok=True)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (4, 1), (5, 3), (10, 26)])

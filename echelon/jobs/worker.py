@@ -29,7 +29,7 @@ from echelon.jobs.launchers import StartError
 from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_gpu_memory, require_memory
 from echelon.jobs.process import boot_id, identity_from, is_alive
-from echelon.jobs.spec import read_spec
+from echelon.jobs.spec import read_spec, write_spec
 from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.jobs.usage import ResourceUsage
 from echelon.runs import OpenRun, RunPaths, read_json
@@ -42,6 +42,7 @@ from echelon.telemetry.events import (
     EventStart,
     EventUpdate,
 )
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventLog
 from echelon.training.runtime.threads import thread_environment
 
@@ -194,16 +195,30 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
     if (free := free_memory(config.device)) is not None:
         require_gpu_memory(config, free)
-    loop.run(
-        config,
-        link.emit,
-        link.should_stop,
-        run_dir=paths,
-        resume=resume,
-        want_checkpoint=link.want_checkpoint,
-        progress=link.progress,
-        sync_records=link.sync_records,
-    )
+    try:
+        loop.run(
+            config,
+            link.emit,
+            link.should_stop,
+            run_dir=paths,
+            resume=resume,
+            want_checkpoint=link.want_checkpoint,
+            progress=link.progress,
+            sync_records=link.sync_records,
+        )
+    except ValueError as error:
+        if resume and not rank() and withdraw(paths):
+            raise ValueError(f"{error}; the run keeps the settings that it had before this resume") from error
+        raise
+
+
+def withdraw(paths: RunPaths) -> bool:
+    """Return a run to the settings with which it last trained, where those of a resume have never begun."""
+    spec, start = read_spec(paths), read_latest(paths.metrics, until=(EventStart,)).start
+    if start is None or start.time >= spec.created:
+        return False
+    write_spec(paths, replace(spec, config=start.config))
+    return True
 
 
 def rank() -> int:

@@ -132,7 +132,7 @@ def run(
             return training.end("stopped", "the rollout was aborted; the last checkpoint is kept")
         training.finish(reason)
         steps = session.counters.global_step
-        message = f"stopped at {steps} steps (pause_steps {config.pause_steps})" if reason == PAUSED else ""
+        message = f"reached pause_steps {config.pause_steps} at {steps} steps" if reason == PAUSED else ""
         return training.end("stopped" if message else reason, message)
 
 

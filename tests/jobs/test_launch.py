@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from typing import cast
+from unittest.mock import MagicMock
 
 import pytest
 
 from echelon.jobs import launch as launching
-from echelon.jobs import lock
+from echelon.jobs import lock, worker
+from echelon.jobs.config_layers import resolve
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import LEAGUE_KEY, PROCESS_BYTES, LaunchError, launch, remove, require_process_memory
-from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.runs import RunPaths, create_run
+from echelon.telemetry.events import EventStart
+from echelon.telemetry.log import EventLog
+from echelon.training import loop
 
 
 @pytest.fixture
@@ -64,6 +70,22 @@ def test_more_processes_than_memory_holds_are_refused_before_they_start(monkeypa
     require_process_memory(3)
     with pytest.raises(ValueError, match="nproc is 4, expected at most 3 on this machine"):
         require_process_memory(4)
+
+
+@pytest.mark.parametrize(("began", "kept"), [(10.0, 64), (30.0, 32)])
+def test_settings_of_a_resume_that_is_refused_are_withdrawn(run, monkeypatch, began, kept):
+    def refuse(*_, **__):
+        raise ValueError("checkpoint does not fit: rows 320, expected 160")
+
+    before, now = (resolve("quickstart", None, {"num_envs": n}).nested() for n in (64, 32))
+    with EventLog(run.metrics) as log:
+        log.append(EventStart(time=began, device="cpu", config=before))
+    write_spec(run, JobSpec(kind="train", config=now, created=20.0))
+    monkeypatch.setattr(loop, "run", refuse)
+    with pytest.raises(ValueError, match="rows 320") as refusal:
+        worker.train(run, cast("worker.RunLink", MagicMock()), "latest")
+    assert ("keeps the settings" in str(refusal.value)) == (kept == 64)
+    assert read_spec(run).config["num_envs"] == kept
 
 
 def test_spec_of_a_resume_is_written_by_one_process_at_a_time(run, monkeypatch):
