@@ -59,6 +59,9 @@ MAX_REASONS = 64
 RECENT_BATTLES = 100
 """Battles against an opponent over which its recent win rate is taken."""
 
+EVALUATING = "evaluating"
+"""What a run does at the update of an evaluation until its result is there."""
+
 WinDrawLoss = tuple[int, int, int]
 """Wins, draws and losses [episodes]."""
 
@@ -149,7 +152,7 @@ class RunSnapshot:
         is_due = (done % every == 0 if every else False) if done else self._option("eval", "at_start")
         is_evaluated = any(event.update == done for event in self.evals[-2:])
         if (is_due or is_over) and not is_evaluated:
-            return "evaluating"
+            return EVALUATING
         return "saving and reporting" if is_over else ""
 
     @property

@@ -342,6 +342,8 @@ def test_header_names_what_a_run_does_besides_training(updates, evaluated, elaps
     view = RunView(id="a-b-c-d", state="running", snapshot=builder.snapshot())
     line = drawn(HeaderPanel(theme=THEME), view, 100, ROWS).splitlines()[0]
     assert shown in line and ("0s left" not in line)
+    figures = drawn(PANELS["wins"].make("win rate", theme=THEME), view, 100, 14)
+    assert ("next      now" in figures) == (shown == "evaluating")
 
 
 def test_gradient_panel_notes_clipping_of_most_steps():

@@ -125,9 +125,10 @@ def _figures(view: RunView) -> tuple[Figure, ...]:
         text = f"round {played.round} of {played.rounds}, {played.played} of {played.matches} matches" if played else ""
         return (Figure(label=text, value=view.kind, role="bold"),)
     win_rate, per_s = (update.win_rate, update.steps_per_s) if update else (math.nan, math.nan)
+    battles = f", {update.battles} battles" if update and update.battles else ""
     return (
         *_evaluation_figures(snapshot),
-        Figure(label="training mix", value=percent(win_rate), role="series1", rank=4),
+        Figure(label=f"training mix{battles}", value=percent(win_rate), role="series1", rank=4),
         Figure(label="steps/s", value=speed(per_s) if update else "-", role="series1", rank=2),
     )
 
@@ -137,7 +138,7 @@ def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
     last, best = snapshot.evaluation, snapshot.best
     if last is None:
         upcoming = next_evaluation_text(snapshot)
-        note = f"evaluation at {upcoming}" if upcoming else ""
+        note = f"evaluation at {upcoming}" if upcoming and not snapshot.activity else ""
         return (Figure(label="", value=UNTRAINED, notes=(note,), role="bold"),)
     bounds, at = f"{interval(last.win_low, last.win_high)}%", f"at {count(last.global_step)}"
     opponent = f"against {opponent_name(last.opponent)}"

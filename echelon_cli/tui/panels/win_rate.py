@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from echelon.telemetry.evaluations import UNTRAINED
-from echelon.telemetry.snapshot import RunSnapshot
+from echelon.telemetry.snapshot import EVALUATING, RunSnapshot
 from echelon_cli.listing import game_of, opponent_name
 from echelon_cli.output import count, duration, interval, percent
 from echelon_cli.tui.feed.messages import RunView
@@ -60,9 +60,11 @@ def _draw_evaluation(grid: Grid, view: RunView, theme: Theme) -> None:
 
 
 def next_evaluation_text(snapshot: RunSnapshot) -> str:
-    """Return update and time of the next evaluation in training; empty where none is expected."""
+    """Return update and time of the next evaluation in training, now while one runs; empty where none is expected."""
     if (found := snapshot.next_evaluation) is None:
         return ""
+    if snapshot.activity == EVALUATING:
+        return "now"
     update, seconds = found
     if not math.isfinite(seconds):
         return f"update {update} or the end" if update else "the end"
