@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.validation import validated
 
-PLAY_VERSION = 2
+PLAY_VERSION = 3
 """Version of the messages; both sides must have the same."""
 MAX_CLIENT_BYTES = 4096
 """Maximum bytes of a message from a client."""
@@ -128,6 +128,13 @@ class Input(Message):
     t: Literal["input"] = "input"
     seq: Annotated[int, Field(ge=0, le=2**53)]
     action: Annotated[bytes, Field(max_length=MAX_ACTION)]
+
+
+class Watch(Message):
+    """Look through the next or previous living team mate; only after the seat's mech was destroyed."""
+
+    t: Literal["watch"] = "watch"
+    step: Literal[-1, 1] = 1
 
 
 class Pace(Message):
@@ -275,10 +282,12 @@ class Begin(Message):
 
 
 class Frame(Message):
-    """What the seat's mech perceives after a tick; a newer frame replaces one that was not sent."""
+    """What a mech perceives after a tick; a newer frame replaces one that was not sent."""
 
     t: Literal["frame"] = "frame"
     tick: int
+    mech: int
+    """Mech of the seat, or the team mate that its pilot watches."""
     seq: int
     """``seq`` of the input that led to it, -1 none."""
     own: bytes
@@ -299,6 +308,8 @@ class Frame(Message):
     """Zone score of blue and red [s]."""
     holds: list[int]
     """Index in ``PLAY_HOLDS`` by weapon: why it would not fire, as far as the pilot knows."""
+    killer: list[float]
+    """Mech that destroyed the seat's mech (-1 none) and its place at that tick [vox]; empty while it lives."""
 
 
 class Progress(Message):
@@ -390,7 +401,7 @@ class Pong(Message):
     tick: int
 
 
-FROM_CLIENT: tuple[type[Message], ...] = (Hello, Take, Leave, Input, Pace, Start, WhatIf, Coach, Cancel, Ping)
+FROM_CLIENT: tuple[type[Message], ...] = (Hello, Take, Leave, Input, Watch, Pace, Start, WhatIf, Coach, Cancel, Ping)
 FROM_SESSION: tuple[type[Message], ...] = (
     Welcome, SessionState, Begin, Frame, Progress, WhatIfResult, Coached, Ended, Problem, Pong,
 )  # fmt: skip

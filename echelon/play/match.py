@@ -63,8 +63,9 @@ class PlayedMatch:
         """Inputs of the ticks of this environment step so far."""
         self._recorder = Recorder(engine, [0], path.parent, [match], embed_world=True, policy="actions", lossy=True)
         self._recorder.begin()
-        observations = pilots.observations.numpy()
-        self.perceptions = {mech: Perception(engine, mech, observations) for mech in self.seats}
+        self._observations = pilots.observations.numpy()
+        self.perceptions = {mech: Perception(engine, mech, self._observations) for mech in self.seats}
+        """What each seat's pilot gets: of its mech, after its end of a team mate."""
         self.header = self._recorder.headers[0]
         for name in STEP_PROGRAMS:
             engine.prepare(name)
@@ -98,6 +99,20 @@ class PlayedMatch:
         else:
             for perception in self.perceptions.values():
                 perception.collect_events()
+
+    def watch(self, seat: int, step: int) -> None:
+        """Let the pilot of a destroyed mech perceive what the next living team mate does, ``step`` -1 the previous.
+
+        ``ValueError`` while the mech lives or where no team mate does.
+        """
+        alive, team = (self.engine.batch.row(name, 0) for name in ("alive", "team"))
+        mates = [m for m in np.flatnonzero((alive == 1) & (team == team[seat])).tolist() if m != seat]
+        if alive[seat] or not mates:
+            raise ValueError(f"mech {seat} cannot watch a team mate, expected it destroyed and one alive")
+        before = self.perceptions[seat]
+        later = [m for m in mates if (m - before.mech) * step > 0]
+        mate = (later or mates)[0 if step > 0 else -1]
+        self.perceptions[seat] = Perception(self.engine, mate, self._observations, before)
 
     def _end_step(self) -> None:
         self._controls.end_step()
@@ -178,7 +193,7 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
         engine.reset()
         roster = _roster(batch)
         cast = _cast(plan, roster)
-        pilots = BranchPilots(cast.policy_by_mech(), observed=cast.seats)
+        pilots = BranchPilots(cast.policy_by_mech(), observed=_sides_of(roster, cast.seats))
         pilots.attach(engine)
         batch.set("script", cast.script(np.zeros(engine.num_mechs, np.int32))[None])
         engine.clear()
@@ -203,6 +218,12 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
 def _roster(batch: Any) -> list[dict[str, Any]]:
     columns = [batch.row(name, 0).tolist() for name in ("team", "chassis", "present")]
     return [{"team": t, "chassis": c, "present": p == 1} for t, c, p in zip(*columns, strict=True)]
+
+
+def _sides_of(roster: Sequence[Mapping[str, Any]], seats: Sequence[int]) -> list[int]:
+    """Return the mechs of the seats' sides, which their pilots may watch."""
+    sides = {roster[seat]["team"] for seat in seats}
+    return [m for m, row in enumerate(roster) if row["team"] in sides and row["present"]]
 
 
 def _cast(plan: NewMatch, roster: Sequence[Mapping[str, Any]]) -> Cast:
@@ -232,7 +253,8 @@ class TakeOver:
 
 def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return a recorded match at a moment, with other pilots; ``ValueError`` where it cannot be played on."""
-    pilots = BranchPilots(plan.cast.policy_by_mech(), observed=plan.cast.seats)
+    observed = _sides_of(recorded.header["roster"], plan.cast.seats)
+    pilots = BranchPilots(plan.cast.policy_by_mech(), observed=observed)
     match: ReplayedMatch | None = None
     engine: Engine | None = None
     try:
@@ -254,7 +276,7 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
             state = save_match_state(engine, 0)
             pilots.close()
             match.close()
-            pilots = BranchPilots(plan.cast.policy_by_mech(), observed=plan.cast.seats)
+            pilots = BranchPilots(plan.cast.policy_by_mech(), observed=observed)
             engine = open_match(recorded, changes=plan.changes, prepare=pilots.attach)
             load_match_state(engine, state)
             pilots.warm_up()

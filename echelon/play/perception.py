@@ -17,7 +17,7 @@ from echelon import play_protocol as protocol
 from echelon.env import display, layout
 from echelon.env.engine import Engine
 from echelon.play.triggers import Triggers
-from echelon.replay.schema import EVENTS, MechFlag
+from echelon.replay.schema import EVENTS, EventKind, MechFlag
 from echelon.sim.state import JOURNAL_VALUES
 from echelon.sim.tables import duration_ticks
 
@@ -60,8 +60,11 @@ class Contacts(NamedTuple):
 class Perception:
     """Frames of one seat; the engine has one environment on the CPU and writes the observation of the mech."""
 
-    def __init__(self, engine: Engine, mech: int, observations: Rows) -> None:
-        """``observations`` [M, D] are the rows that the engine writes, that of a mech at its index."""
+    def __init__(self, engine: Engine, mech: int, observations: Rows, before: Perception | None = None) -> None:
+        """``observations`` [M, D] are the rows that the engine writes, that of a mech at its index.
+
+        The pilot of a destroyed mech goes on with the perception of a team mate; ``before`` is the one until then.
+        """
         self.mech = mech
         self._engine, self._observations = engine, observations
         batch = engine.batch
@@ -71,14 +74,15 @@ class Perception:
         self._contacts_at = layout.offset("contacts", layout.blocks(engine.cfg))
         self._memory = display.memory_decisions(engine.cfg)
         self._journal = batch["journal"].numpy()[0] if "journal" in batch.backend.arrays else None
-        self._read, self._sent_tick = 0, -1
+        self._read, self._sent_tick = (before._read if before else 0), -1
+        self._killer = before._killer if before else []
         self._triggers = Triggers(engine, mech)
         x, y, z = (int(edge) for edge in self._view["size"])
         self._material = self._view["material"][:z, :y, :x]
-        self.known_material = self._material.copy()
+        self.known_material = before.known_material if before else self._material.copy()
         """The map as the pilot knows it ``uint8 [z, y, x]``."""
-        self._events: list[Rows] = []
-        self._edits: list[NDArray[np.uint32]] = []
+        self._events: list[Rows] = before._events if before else []
+        self._edits: list[NDArray[np.uint32]] = before._edits if before else []
         self.contacts = Contacts(0, np.zeros((0, len(protocol.CONTACT_COLUMNS)), np.float32), np.zeros(0, bool))
         self.sense()
 
@@ -193,6 +197,9 @@ class Perception:
         for row in rows:
             if (seen := self._seen_event(row)) is not None:
                 self._events.append(seen)
+            if not self._killer and row[EVENT["kind"]] == EventKind.KILL and row[EVENT["target"]] == self.mech:
+                actor = int(row[EVENT["actor"]])
+                self._killer = [float(actor), *map(float, self._view["pos"][actor] if actor >= 0 else (0, 0, 0))]
         del self._events[:-MAX_EVENTS]
 
     def forget_journal(self) -> None:
@@ -227,6 +234,7 @@ class Perception:
         contacts = self._moved_contacts()
         return protocol.Frame(
             tick=self._now("tick"),
+            mech=self.mech,
             seq=seq,
             own=_packed(self._own()),
             senses=_packed(self._senses()),
@@ -237,6 +245,7 @@ class Perception:
             edits=np.concatenate(edits).astype("<u4").tobytes() if edits else b"",
             score=[float(value) for value in view["score"]],
             holds=self._holds(contacts),
+            killer=self._killer,
         )
 
     def _holds(self, contacts: Rows) -> list[int]:

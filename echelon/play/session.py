@@ -88,6 +88,7 @@ class PlaySession:
             protocol.Take: self._take,
             protocol.Leave: self._leave,
             protocol.Input: self._input,
+            protocol.Watch: self._watch,
             protocol.Pace: self._set_pace,
             protocol.Start: self._start,
             protocol.WhatIf: self._ask,
@@ -298,6 +299,16 @@ class PlaySession:
         seat.action[:] = np.frombuffer(message.action, np.int8)
         seat.seq = message.seq
         self._start_clock()
+
+    async def _watch(self, client: Client, message: protocol.Watch) -> None:
+        seat = self._seat_of(client)
+        if self._match is None or seat is None:
+            raise Refused("seat", "you have no seat")
+        try:
+            self._match.watch(seat.mech, message.step)
+        except ValueError as error:
+            raise Refused("match", str(error)) from None
+        self._send_frame(client, even_if_sent=True)
 
     def _require_alone(self, client: Client) -> None:
         others = [seat for seat in self._seats.values() if seat.key and seat.client is not client]

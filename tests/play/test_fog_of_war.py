@@ -94,6 +94,39 @@ def test_frame_does_not_depend_on_what_is_hidden(match):
     assert set(HIDDEN_STATE) <= set(fields_of(Mechs))
 
 
+def test_pilot_of_a_destroyed_mech_perceives_what_its_team_mates_do(tmp_path):
+    plan = NewMatch(env=small_game(size=60, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL)
+    match = begin_match(plan, tmp_path / "watched.ecr", {})
+    mech, batch = match.seats[0], match.engine.batch
+    team, alive = batch.row("team", 0), batch.row("alive", 0)
+    with pytest.raises(ValueError, match="expected it destroyed"):
+        match.watch(mech, 1)
+    batch.row("hp", 0)[mech] = 1.0
+    walk = np.zeros((1, 26), np.int8)
+    walk[0, 0] = 127
+    while alive[mech] and not match.over:
+        match.tick(walk)
+    frame = match.perceptions[mech].frame(0)
+    killer = int(frame.killer[0])
+    assert frame.mech == mech and killer >= 0 and team[killer] != team[mech]
+    assert frame.killer[1:] == pytest.approx(batch.row("pos", 0)[killer].tolist())
+    mates = [m for m in np.flatnonzero((team == team[mech]) & (alive == 1)).tolist() if m != mech]
+    seen = []
+    for _ in [*mates, None]:
+        match.watch(mech, 1)
+        seen.append(match.perceptions[mech].mech)
+    assert len(mates) > 1 and sorted(seen[:-1]) == mates and seen[-1] == seen[0]
+    match.watch(mech, -1)
+    assert match.perceptions[mech].mech == seen[-2]
+    match.tick(walk)
+    frame = match.perceptions[mech].frame(0)
+    own = np.frombuffer(frame.own, "<f4")
+    assert (frame.mech, own[:2].tolist()) == (seen[-2], batch.row("pos", 0)[seen[-2]][:2].tolist())
+    assert len(rows(frame.contacts, play.CONTACT_COLUMNS))
+    assert any(np.frombuffer(frame.senses, "<f4"))  # the mate's observation is written too
+    match.finish()
+
+
 def test_header_of_a_seat_has_no_seeds_and_no_classes_of_hostiles(match):
     header = seat_header(match.header, match.seats[0])
     assert (header["seed"], header["map_seed"]) == (0, 0) and "pilots" not in header

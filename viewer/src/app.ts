@@ -111,6 +111,7 @@ export class App {
     root.append(this.list.root, this.league.root, this.matchPage, this.problem.root, new Tooltip().root);
     bindKeys(state, keys, this.held);
     bindPointer(canvas, state, (x, y, twice) => {
+      if (state.flying) return;
       const mech = screen.pick(x, y);
       if (mech >= 0 || !twice) control.select(state, mech, twice && mech >= 0);
     });

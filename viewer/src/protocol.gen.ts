@@ -398,7 +398,7 @@ export const SUITES: Record<ChassisName, Suite> = {
 };
 export const ACTION_NAMES = ["forward", "strafe", "vertical", "yaw_rate", "primary", "vent", "secondary", "tertiary", "special", "target_0", "target_1", "target_2", "target_3", "target_4", "sort_closest", "sort_biggest", "sort_damaged", "hostile_only", "message_0", "message_1", "message_2", "message_3", "message_4", "message_5", "message_6", "message_7"] as const;
 export const ECCM_ABOVE = 0.5078740157480315; // a scout's secondary control above 0 is ECM up to this
-export const PLAY_VERSION = 2;
+export const PLAY_VERSION = 3;
 export const PLAY_MAX_CLIENT_BYTES = 4096;
 export const PLAY_MAX_CLIENT_RATE = 60;
 export const PLAY_MAX_RUNS = 1024;
@@ -457,6 +457,11 @@ export interface PlayInput {
   t: "input";
   seq: number;
   action: Uint8Array;
+}
+/** Look through the next or previous living team mate; only after the seat's mech was destroyed. */
+export interface PlayWatch {
+  t: "watch";
+  step?: -1 | 1;
 }
 /** Pause, slow motion or faster time; only while one human plays. */
 export interface PlayPace {
@@ -541,10 +546,11 @@ export interface PlayBegin {
   tutorial: boolean;
   opponent: string;
 }
-/** What the seat's mech perceives after a tick; a newer frame replaces one that was not sent. */
+/** What a mech perceives after a tick; a newer frame replaces one that was not sent. */
 export interface PlayFrame {
   t: "frame";
   tick: number;
+  mech: number;
   seq: number;
   own: Uint8Array;
   senses: Uint8Array;
@@ -555,6 +561,7 @@ export interface PlayFrame {
   edits: Uint8Array;
   score: number[];
   holds: number[];
+  killer: number[];
 }
 /** Progress of loading a match (``id`` -1) or of a what-if or coach request. */
 export interface PlayProgress {
@@ -608,5 +615,5 @@ export interface PlayPong {
   n: number;
   tick: number;
 }
-export type PlayRequest = PlayHello | PlayTake | PlayLeave | PlayInput | PlayPace | PlayStart | PlayWhatIf | PlayCoach | PlayCancel | PlayPing;
+export type PlayRequest = PlayHello | PlayTake | PlayLeave | PlayInput | PlayWatch | PlayPace | PlayStart | PlayWhatIf | PlayCoach | PlayCancel | PlayPing;
 export type PlayMessage = PlayWelcome | PlaySessionState | PlayBegin | PlayFrame | PlayProgress | PlayWhatIfResult | PlayCoached | PlayEnded | PlayProblem | PlayPong;

@@ -22,10 +22,12 @@ import {
   warnings,
   weapons,
 } from "./gauges";
+import { Aftermath } from "./aftermath";
 import type { PilotInput } from "./input";
 import { LADDER, climb, nextOpponent } from "./ladder";
 import { type LiveMatch, isOwnHit } from "./live_match";
 import type { PlaySession } from "./session";
+import { TOUCH_WORDS } from "./touch";
 import { STEPS } from "./tutorial";
 
 const HITS = 5; // arcs of damage directions
@@ -36,6 +38,11 @@ const MARK_S = 0.4; // time for which a hit is marked at the reticle [s]
 const SUM_S = 1.5; // time after a hit for which the next one is added to its damage [s]
 const NEWS_S = 3; // time for which a line below the reticle is shown [s]
 const WAIT_MS = 600; // time after which a match that waits is reported
+const TOUCHED = [
+  ["jets", "Jump"],
+  ["vent", "Vent"],
+  ["next_target", "Target"],
+] as const; // controls that have a tile for touch only
 const SLOW_MS = 90; // update interval of what need not be smooth
 const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96 Z";
 
@@ -89,6 +96,7 @@ export class Cockpit {
   private readonly cardText = el("p", { class: "soft" });
   private readonly cardFigures = el("dl", { class: "cockpit-figures" });
   private readonly cardButtons: Record<"next" | "again" | "coach" | "watch" | "leave", HTMLButtonElement>;
+  private readonly aftermath: Aftermath;
   private hits: { angle: number; at: number }[] = [];
   private heard = -1; // tick of the last event shown
   private shown: LiveMatch | null = null;
@@ -111,6 +119,7 @@ export class Cockpit {
     svg.setAttribute("viewBox", "-130 -130 260 260");
     svg.setAttribute("aria-hidden", "true");
     svg.append(...this.arcs);
+    this.aftermath = new Aftermath(state, play, (command) => this.keyOf(command));
     for (const name of ["Hull", "Legs", "Heat", "Stability"]) this.gauges.append(this.bar(name));
     this.target.append(this.targetName, this.targetRows);
     this.pause = button("Pause", icon(ICONS.pause), () => play.togglePause());
@@ -157,6 +166,8 @@ export class Cockpit {
       el("div", { class: "cockpit-systems" }, [this.gauges, this.weapons]),
       this.target,
       this.lesson,
+      this.aftermath.report,
+      this.aftermath.bar,
       this.card,
     ]);
     this.root.hidden = true;
@@ -176,6 +187,7 @@ export class Cockpit {
   /** Return the key or button of a control, by the device used last. */
   private keyOf(command: Command): string {
     const { keys, buttons } = this.input().controls.bindings[command];
+    if (this.input().device === "touch") return TOUCH_WORDS[command] ?? "–";
     const pad = this.input().device === "gamepad" && buttons.length > 0;
     return pad ? buttonLabel(buttons[0]) : keys.length > 0 ? keyLabel(keys[0]) : "–";
   }
@@ -186,6 +198,9 @@ export class Cockpit {
     this.root.hidden = !state.flying || !live;
     if (this.root.hidden || !live) return;
     if (this.shown !== live) this.open(live, now);
+    this.root.classList.toggle("watching", live.watching);
+    this.root.classList.toggle("touch", this.input().device === "touch");
+    this.aftermath.update();
     this.showEvents(live, now);
     this.showHits(now);
     for (const { name, text, share, grave } of gauges(live)) {
@@ -231,17 +246,22 @@ export class Cockpit {
     this.inside = null;
     this.feed.replaceChildren();
     const { header } = live.match;
-    this.tiles = weapons(header, live.pilot, []).map(({ name }) => {
+    const { play } = this;
+    const { pad } = this.input();
+    const act = (command: Command) => command === "next_target" && play.nextTarget();
+    this.tiles = weapons(header, live.pilot, []).map(({ name, trigger }) => {
       const [fill, left, key] = [el("i"), el("em"), el("kbd")];
       const range = rangeText(header.weapons.find((weapon) => weapon.name === name));
-      return {
-        root: el("div", { class: "cockpit-weapon" }, [fill, el("span", { text: `${name}${range}` }), left, key]),
-        fill,
-        left,
-        key,
-      };
+      const root = el("div", { class: "cockpit-weapon" }, [fill, el("span", { text: `${name}${range}` }), left, key]);
+      if (trigger) pad.hold(root, trigger, act);
+      return { root, fill, left, key };
     });
-    this.weapons.replaceChildren(...this.tiles.map(({ root }) => root));
+    const held = TOUCHED.map(([command, text]) => {
+      const root = el("div", { class: "cockpit-weapon by-touch", text });
+      pad.hold(root, command, act);
+      return root;
+    });
+    this.weapons.replaceChildren(...this.tiles.map(({ root }) => root), ...held);
     this.surface.tabIndex = -1;
     this.surface.focus({ preventScroll: true });
   }
@@ -279,12 +299,8 @@ export class Cockpit {
       const { trigger } = weapons(header, pilot, [])[i] ?? { trigger: null };
       setText(key, trigger ? this.keyOf(trigger) : "auto");
     });
-    const touch = matchMedia("(pointer: coarse)").matches && this.input().device !== "gamepad";
-    const hint = touch
-      ? "Flying needs a keyboard or a gamepad; touch has no controls."
-      : this.input().captured || this.input().device === "gamepad"
-        ? ""
-        : "Click to aim with the mouse; Esc releases it.";
+    const mouse = this.input().device === "keyboard" && !this.input().captured && play.alive;
+    const hint = mouse ? "Click to aim with the mouse; Esc releases it." : "";
     setText(this.hint, play.problem || hint);
     this.hint.classList.toggle("problem-line", play.problem !== "");
   }
@@ -370,11 +386,10 @@ export class Cockpit {
       const points = `${Array.from(score, pointsText).join(" : ")} zone points`;
       const against = play.opponent === "" ? "" : ` against ${policyName(play.opponent)}`;
       [title, text] = [resultLine(winner, reason, team), points + against];
+      if (this.aftermath.line) text += `. ${this.aftermath.line}`;
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
     else if (wait) ({ title, text } = wait);
     else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
-    else if (!play.alive && live.match.chunk)
-      [title, text] = ["Your mech is destroyed", "The match goes on without it; its recording is listed at the end."];
     this.card.hidden = title === "";
     this.root.classList.toggle("over", ended !== null && !this.card.hidden);
     if (ended !== this.told) this.showFigures(live);
@@ -431,13 +446,15 @@ export class Cockpit {
     const at = live.pilot;
     if (stepFrom.at === 0)
       this.stepFrom = { x: poses.x[at], y: poses.y[at], yaw: poses.yaw[at], dealt: live.dealt, at: now };
-    const { controls } = this.input();
+    const { controls, device } = this.input();
+    const touch = device === "touch";
     const seconds = (now - this.stepFrom.at) / 1000;
     const isHeld = (command: Command) => controls.isHeld(command);
     if (STEPS[this.step]?.done({ live, start: this.stepFrom, seconds, isHeld })) this.skip();
-    const text = STEPS[this.step]?.text((command) => this.keyOf(command));
+    const text = STEPS[this.step]?.text((command) => this.keyOf(command), touch);
+    const skip = touch ? "" : ` (${this.keyOf("skip")})`;
     const fight = `That is all. Fight ${policyName(play.opponent)}: the others move then.`;
     setText(this.lessonText, text ? `${this.step + 1} / ${STEPS.length}  ${text}` : fight);
-    setText(this.lessonSkip, `${text ? "Skip" : "Fight"} (${this.keyOf("skip")})`);
+    setText(this.lessonSkip, `${text ? "Skip" : "Fight"}${skip}`);
   }
 }

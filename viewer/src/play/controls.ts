@@ -1,4 +1,4 @@
-// Turns keys, mouse and gamepad into an action vector. The mouse moves a point of aim in the world and the mech turns
+// Turns keys, mouse, touch and gamepad into an action vector. The mouse moves a point of aim in the world and the mech turns
 // after it; keys and stick turn the mech directly. Pure: time, heading and contacts are given.
 
 import { wrapAngle } from "../spaces";
@@ -46,7 +46,9 @@ export function stick(value: number): number {
 export class Controls {
   aim: number | null = null; // direction in which the mouse aims [rad], null while it does not
   pitch = 0; // of the view [rad]
+  thumb = { ahead: 0, left: 0 }; // of the touch stick, -1 to 1
   private readonly held = new Set<string>(); // keys and mouse buttons
+  private readonly touched = new Set<Command>(); // controls that a finger holds
   private readonly padHeld = new Set<number>(); // gamepad buttons
   private axes: readonly number[] = [];
 
@@ -66,8 +68,16 @@ export class Controls {
     this.held.delete(code);
   }
 
+  /** Hold a control by a finger, or release it. */
+  touch(command: Command, on: boolean): void {
+    if (on) this.touched.add(command);
+    else this.touched.delete(command);
+  }
+
   clear(): void {
     this.held.clear();
+    this.touched.clear();
+    this.thumb = { ahead: 0, left: 0 };
     this.padHeld.clear();
     this.axes = [];
   }
@@ -105,6 +115,7 @@ export class Controls {
 
   isHeld(command: Command): boolean {
     const { keys, buttons } = this.bindings[command];
+    if (this.touched.has(command)) return true;
     return keys.some((key) => this.held.has(key)) || buttons.some((button) => this.padHeld.has(button));
   }
 
@@ -115,8 +126,8 @@ export class Controls {
     const put = (name: keyof typeof AT, value: number) => {
       action[AT[name]] = Math.round(Math.max(-1, Math.min(1, value)) * LEVELS);
     };
-    put("forward", axis("forward", "back") - this.level("walk"));
-    put("strafe", axis("left", "right") - this.level("aside"));
+    put("forward", axis("forward", "back") - this.level("walk") + this.thumb.ahead);
+    put("strafe", axis("left", "right") - this.level("aside") + this.thumb.left);
     put("vertical", this.isHeld("jets") ? 1 : 0);
     put("yaw_rate", this.turn(axis("turn_left", "turn_right") - this.level("turn"), heading));
     for (const name of ["primary", "secondary", "tertiary", "special", "vent"] as const)

@@ -1,10 +1,11 @@
-// Keyboard, mouse and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the mouse
+// Keyboard, mouse, touch and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the mouse
 // aims once the page has captured it.
 
 import { recall, remember } from "../storage";
 import { type Axes, defaultAxes, parseAxes } from "./axes";
 import type { Command } from "./bindings";
 import { Controls, type PadState, stick } from "./controls";
+import { TouchPad } from "./touch";
 import { defaultBindings, parseBindings, type Bindings } from "./bindings";
 
 export interface InputHost {
@@ -27,16 +28,24 @@ export function firstGamepad(): PadState | null {
 
 export class PilotInput {
   readonly controls: Controls;
-  device: "keyboard" | "gamepad" = "keyboard"; // the one used last
+  device: "keyboard" | "gamepad" | "touch" = matchMedia("(pointer: coarse)").matches ? "touch" : "keyboard"; // used last
+  readonly pad: TouchPad;
   /** A key or button that is being assigned: receives it instead of the mech. */
   capture: ((key: string | null, button: number | null) => void) | null = null;
 
   constructor(private readonly host: InputHost) {
     this.controls = new Controls(parseBindings(recall("controls")), parseAxes(recall("axes")));
     const { surface } = host;
+    this.pad = new TouchPad(surface, () => this.controls, {
+      active: () => host.active(),
+      heading: () => host.heading(),
+      changed: () => host.changed(),
+      begun: () => (this.device = "touch"),
+    });
     window.addEventListener("keydown", (event) => this.keyDown(event));
     window.addEventListener("keyup", (event) => this.up(event.code));
     window.addEventListener("blur", () => this.controls.clear());
+    surface.addEventListener("pointerdown", ({ pointerType }) => pointerType === "mouse" && (this.device = "keyboard"));
     surface.addEventListener("mousedown", (event) => this.mouseDown(event));
     window.addEventListener("mouseup", (event) => this.up(`Mouse${event.button}`));
     surface.addEventListener("contextmenu", (event) => event.preventDefault());
@@ -109,9 +118,8 @@ export class PilotInput {
 
   private mouseDown(event: MouseEvent): void {
     if (this.capture) return this.finish(`Mouse${event.button}`, null);
-    if (!this.host.active()) return;
+    if (!this.host.active() || this.device === "touch") return; // browsers repeat touches as a mouse
     event.preventDefault();
-    this.device = "keyboard";
     if (!this.captured && event.button === 0 && matchMedia("(pointer: fine)").matches) {
       // a browser that does not give the mouse away leaves aiming to the keys
       void Promise.resolve(this.host.surface.requestPointerLock()).catch(() => undefined);

@@ -33,6 +33,7 @@ import type { MatchState } from "../state";
 const FRAMES = 40; // frames of the chunk
 const FULL_HP = 100; // hit points that a hostile counts with until its class is known
 const EVENTS_S = 12; // time for which events and clouds are kept [s]
+const LAST_S = 8; // time before the end of the pilot's mech that is explained
 const CONTROLLED = 0.02; // zone control from which a team counts as holding the zone
 
 export type Row<Names extends string> = Record<Names, number>;
@@ -52,6 +53,23 @@ export function rowsOf<Names extends string>(bytes: Uint8Array, columns: readonl
     const entries = columns.map((name, column) => [name, values[row * columns.length + column]]);
     return Object.fromEntries(entries) as Row<Names>;
   });
+}
+
+/** The pilot's mech at a tick. */
+export interface Own {
+  readonly tick: number;
+  readonly hp: number;
+  readonly heat: number;
+  readonly flags: number;
+}
+
+export interface Death {
+  readonly by: number; // mech, -1 none
+  readonly range: number; // to it [vox]
+  readonly angle: number; // of it, clockwise from ahead [rad]
+  readonly past: readonly Own[]; // the last seconds, in order of time
+  readonly hits: readonly EventRow[]; // in that time
+  readonly mates: readonly number[]; // distances to the team mates that the pilot knew of [vox]
 }
 
 interface LiveFrame {
@@ -116,7 +134,10 @@ const emptyIndex = (): IndexView => ({
 
 export class LiveMatch {
   readonly match: MatchState;
-  readonly pilot: number;
+  /** The pilot's mech. */
+  readonly seat: number;
+  /** The mech whose perception this is: the pilot's, after its end that of a team mate. */
+  pilot: number;
   senses = Object.fromEntries(PLAY_SENSE_COLUMNS.map((name) => [name, 0])) as Senses;
   contacts: readonly ContactRow[] = [];
   /** Events of the last frames, in order of time. */
@@ -126,6 +147,9 @@ export class LiveMatch {
   holds: readonly number[] = [];
   /** Damage that the pilot has done to hostiles. */
   dealt = 0;
+  /** How the pilot's mech was destroyed, null while it lives. */
+  death: Death | null = null;
+  private past: Own[] = []; // the pilot's mech in its last seconds
   private readonly store = new FrameStore();
   private readonly frames: LiveFrame[] = [];
   private readonly clouds = new Map<string, Row<(typeof PLAY_CLOUD_COLUMNS)[number]>>();
@@ -141,7 +165,7 @@ export class LiveMatch {
       ...begin.header,
       roster: roster.map((entry) => (entry.team === team ? { ...entry } : { ...entry, chassis: -1 })),
     };
-    this.pilot = begin.mech;
+    this.seat = this.pilot = begin.mech;
     this.tick = begin.tick;
     const source = new SessionSource(header, begin.world);
     const opened: OpenedMatch = { header, index: emptyIndex(), run: "", damage: UNDAMAGED };
@@ -151,17 +175,27 @@ export class LiveMatch {
     this.match.pilot.known[begin.mech] = 1;
   }
 
+  /** Whether the pilot watches a team mate. */
+  get watching(): boolean {
+    return this.pilot !== this.seat;
+  }
+
   add(frame: PlayFrame): void {
+    const left = frame.mech === this.pilot ? undefined : this.frames.at(-1);
+    if (left) this.frames.length = 0;
     if (frame.tick <= (this.frames.at(-1)?.tick ?? -1)) this.restart();
+    this.pilot = frame.mech;
     const { match, pilot } = this;
+    if (match.pilot) match.pilot.known[pilot] = 1;
     const count = match.header.mechs;
-    const before = this.frames.at(-1);
+    const before = this.frames.at(-1) ?? left;
     const own = floats(frame.own);
     const mech = Object.fromEntries(
       MECH_COLUMNS.map((name) => [name, before ? before.mech[name].slice() : new Float32Array(count)]),
     ) as LiveFrame["mech"];
     if (!before) mech.hp.fill(FULL_HP);
     PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
+    const mates = this.contacts;
     this.senses = rowsOf(frame.senses, PLAY_SENSE_COLUMNS)[0] ?? this.senses;
     this.contacts = rowsOf(frame.contacts, PLAY_CONTACT_COLUMNS).filter(
       (row) => Number.isInteger(row.mech) && row.mech >= 0 && row.mech < count && row.mech !== pilot,
@@ -169,6 +203,7 @@ export class LiveMatch {
     this.holds = frame.holds;
     this.place(mech);
     this.addEvents(rowsOf(frame.events, PLAY_EVENT_COLUMNS), frame.tick);
+    this.remember(frame, mech, mates);
     for (const row of rowsOf(frame.clouds, PLAY_CLOUD_COLUMNS)) this.clouds.set(`${row.tick} ${row.actor}`, row);
     this.change(frame.edits);
     const walked = before ? before.walked.slice() : new Float32Array(count);
@@ -242,6 +277,28 @@ export class LiveMatch {
     }
   }
 
+  /** Keep the pilot's mech in its last seconds, and at its end what led to it. */
+  private remember(
+    { tick, killer }: PlayFrame,
+    { x, y, yaw, hp, heat, flags }: LiveFrame["mech"],
+    known: readonly ContactRow[],
+  ): void {
+    const { match, seat } = this;
+    if (this.watching || this.death) return;
+    const from = tick - LAST_S * match.header.tick_hz;
+    this.past = [
+      ...this.past.filter((own) => own.tick >= from),
+      { tick, hp: hp[seat], heat: heat[seat], flags: flags[seat] },
+    ];
+    if (killer.length === 0) return;
+    const [by, ...place] = killer;
+    const { team } = match.header.roster[seat];
+    const mates = known.filter((row) => row.team === team).map((row) => Math.hypot(row.x - x[seat], row.y - y[seat]));
+    const hits = this.events.filter((row) => row.kind === EventKind.HIT && row.target === seat && row.tick >= from);
+    const [dx, dy] = [place[0] - x[seat], place[1] - y[seat]];
+    this.death = { by, range: Math.hypot(dx, dy), angle: yaw[seat] - Math.atan2(dy, dx), past: this.past, hits, mates };
+  }
+
   /** Return who holds the zone, as far as the pilot knows. */
   private holders(): [number, number] {
     const { zone_control: control } = this.senses;
@@ -278,7 +335,7 @@ export class LiveMatch {
   /** Forget all frames: the session's match has been taken back to an earlier one. */
   private restart(): void {
     this.frames.length = 0;
-    this.events = [];
+    [this.events, this.past, this.death] = [[], [], null];
     this.dead.clear();
     this.clouds.clear();
     this.match.deaths.fill(Infinity);
@@ -330,9 +387,9 @@ export class LiveMatch {
 }
 
 /** Whether an event is damage that the pilot has done to a hostile. */
-export function isOwnHit({ kind, actor, target }: EventRow, { match, pilot }: LiveMatch): boolean {
+export function isOwnHit({ kind, actor, target }: EventRow, { match, seat }: LiveMatch): boolean {
   const { roster } = match.header;
-  return kind === EventKind.HIT && actor === pilot && roster[target]?.team !== roster[pilot].team;
+  return kind === EventKind.HIT && actor === seat && roster[target]?.team !== roster[seat].team;
 }
 
 function table<Names extends string>(rows: readonly Row<Names>[], columns: readonly Names[]): Record<Names, unknown> {

@@ -81,6 +81,7 @@ export class Play {
       command: (command) => this.obey(command),
       escape: () => this.escape(),
     });
+    cockpit.surface.after(this.input.pad.stick);
     this.controls = new ControlsPanel(this.input);
     this.startForm = new StartForm(session);
     this.takeOver = new TakeOverDialog(state, session);
@@ -130,7 +131,7 @@ export class Play {
     if (state.match !== session.live?.match) return this.session.leave();
     state.insets = INSETS;
     input.poll(elapsed);
-    session.fly(input.controls, now);
+    session.fly(input.controls, now, elapsed);
   }
 
   /** Update instruments and dialogs; called after the picture has been drawn, which is `complete` with the map. */
@@ -150,11 +151,23 @@ export class Play {
 
   private obey(command: Command): void {
     const { session } = this;
+    const { live } = session;
+    if (live?.watching && this.spectate(command)) return;
     if (command === "next_target") session.nextTarget();
     else if (command === "pause") session.togglePause();
     else if (command === "slower" || command === "faster") session.changePace(command === "faster" ? 1 : -1);
     else if (command === "help") this.showControls();
     else if (command === "skip") this.cockpit.skip();
+  }
+
+  /** Change the team mate that is watched, or the camera; returns whether a control did. */
+  private spectate(command: Command): boolean {
+    const free = this.state.camera.mode === "free"; // in which they move the camera
+    if (command === "jets") this.session.toggleFree();
+    else if (command === "next_target" || (!free && ["right", "turn_right"].includes(command))) this.session.watch(1);
+    else if (!free && ["left", "turn_left"].includes(command)) this.session.watch(-1);
+    else return false;
+    return true;
   }
 
   private showControls(): void {

@@ -17,6 +17,7 @@ import type {
 } from "../protocol.gen";
 import { CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
+import type { Command } from "./bindings";
 import type { Controls } from "./controls";
 import { matesAgainst } from "./ladder";
 import { LiveMatch } from "./live_match";
@@ -30,6 +31,8 @@ const MOST_LATENCIES = 400;
 const SLOW_PICTURE_MS = 30; // time of a picture above which none are drawn between two frames
 const MOST_PICTURE_MS = 1000; // longest time that counts, as of a page that was hidden
 const ANSWER_LOST = "The connection to the session was lost before the result; ask again.";
+const WATCH_S = 1; // time after the end of a mech, and between two requests, before a team mate is watched
+const FLIGHT = 14; // speed of the free camera after the end of the pilot's mech [vox/s]
 const LATEST_LAG = 1.5; // most frames by which the picture is behind the newest
 
 export type Phase = "off" | "connecting" | "ready" | "flying" | "lost" | "closed";
@@ -85,6 +88,7 @@ export class PlaySession {
   private timer: ReturnType<typeof setTimeout> | 0 = 0; // of controls that changed too soon after the last ones
   private pending: { seq: number; at: number } | null = null; // input whose picture is awaited
   private arrived = 0; // time of the newest frame [ms]
+  private watchAt = Infinity; // time at which the next team mate is asked for [ms]
   private requests = 0;
   private moved = false; // whether the last frame of the page moved the picture
   private pictureMs = 0; // time that such a frame takes, smoothed
@@ -186,7 +190,7 @@ export class PlaySession {
         return;
       case "error":
         // controls that were on their way when the match ended
-        if (this.ended && message.re === "input") return;
+        if ((this.ended && message.re === "input") || message.re === "watch") return;
         this.refuse(message.id, message.text);
         if (message.re === "start") this.progress = "";
         // the seat was freed, or taken in another tab
@@ -219,6 +223,7 @@ export class PlaySession {
     this.opponent = message.opponent;
     this.stopped = this.isDialogOpen = false;
     this.target = -1;
+    this.watchAt = Infinity;
     this.pending = null;
     this.pictured = false;
     this.sent = new Uint8Array();
@@ -338,11 +343,41 @@ export class PlaySession {
     return this.ended?.source.file ? this.ended.source : null;
   }
 
+  /** Look through the next or previous living team mate. */
+  watch(step: 1 | -1): void {
+    if (this.live?.death && !this.ended) this.send({ t: "watch", step });
+    this.watchAt = Infinity;
+  }
+
+  /** Follow the team mate that is watched, or leave it for the free camera. */
+  toggleFree(): void {
+    control.setCameraMode(this.state, this.state.camera.mode === "free" ? "follow" : "free");
+  }
+
+  /** Watch team mates after the end of the pilot's mech, one after the other as they are destroyed. */
+  private spectate(live: LiveMatch, controls: Controls, now: number, elapsed: number): void {
+    const { state } = this;
+    if (this.isAlive(live.pilot)) this.watchAt = Infinity;
+    else if (this.watchAt === Infinity) this.watchAt = now + WATCH_S * 1000;
+    else if (now >= this.watchAt) this.watch(1);
+    if (!live.watching) return;
+    if (state.camera.mode !== "free") {
+      state.selected = live.pilot;
+      if (state.camera.mode !== "follow") control.setCameraMode(state, "follow");
+    } else {
+      const along = (plus: Command, minus: Command) => Number(controls.isHeld(plus)) - Number(controls.isHeld(minus));
+      const pace = FLIGHT * elapsed;
+      control.fly(state, along("forward", "back") * pace, along("right", "left") * pace);
+    }
+  }
+
   /** Move the picture to the newest frame, and send the controls if they have changed; called every frame. */
-  fly(controls: Controls, now: number): void {
+  fly(controls: Controls, now: number, elapsed = 0): void {
     const { live, state } = this;
     if (!live || state.match !== live.match) return;
     this.advance(live, now);
+    if (live.death || live.watching) this.spectate(live, controls, now, elapsed);
+    if (live.watching) return;
     Object.assign(state.camera, {
       azimuth: controls.aim === null ? 0 : controls.aim - live.match.poses.yaw[live.pilot],
       elevation: controls.pitch,
@@ -427,7 +462,11 @@ export class PlaySession {
 
   get alive(): boolean {
     const { live } = this;
-    return live !== null && (live.match.poses.flags[live.pilot] & MechFlag.ALIVE) !== 0;
+    return live !== null && !live.watching && this.isAlive(live.pilot);
+  }
+
+  private isAlive(mech: number): boolean {
+    return ((this.live?.match.poses.flags[mech] ?? 0) & MechFlag.ALIVE) !== 0;
   }
 
   /** Remaining ticks of each cooldown of the pilot's mech. */

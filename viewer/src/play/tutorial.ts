@@ -14,7 +14,7 @@ export interface Progress {
 }
 
 export interface Step {
-  readonly text: (key: (command: Command) => string) => string;
+  readonly text: (key: (command: Command) => string, touch: boolean) => string;
   readonly done: (progress: Progress) => boolean;
 }
 
@@ -32,12 +32,17 @@ const turned = ({ live: { match, pilot }, start }: Progress) => {
 
 export const STEPS: readonly Step[] = [
   {
-    text: (key) =>
-      `Walk: ${key("forward")} goes forward, ${key("back")} back, ${key("left")} and ${key("right")} aside.`,
+    text: (key, touch) =>
+      touch
+        ? "Walk: put a thumb on the left side and push it the way to go."
+        : `Walk: ${key("forward")} goes forward, ${key("back")} back, ${key("left")} and ${key("right")} aside.`,
     done: (progress) => moved(progress) > WALKED,
   },
   {
-    text: (key) => `Turn: click and move the mouse, or press ${key("turn_left")} and ${key("turn_right")}.`,
+    text: (key, touch) =>
+      touch
+        ? "Turn: drag on the right side."
+        : `Turn: click and move the mouse, or press ${key("turn_left")} and ${key("turn_right")}.`,
     done: (progress) => turned(progress) > TURNED,
   },
   {
