@@ -48,7 +48,8 @@ export class Aftermath {
     const { header } = live.match;
     const free = this.state.camera.mode === "free";
     const name = chassisOf(header, live.pilot);
-    const next = `${this.keyOf("next_target")}: next team mate, ${this.keyOf("jets")}: ${free ? "follow" : "free camera"}`;
+    const jets = `${this.keyOf("jets")}: ${free ? "follow" : "free camera"}`;
+    const next = `${this.keyOf("next_target")}: next team mate, ${jets}`;
     const touch = this.keyOf("jets") === TOUCH_WORDS.jets; // which has the buttons only
     setText(this.watched, free ? "Free camera" : `Watching ${knownName(header, live.pilot)}${name ? `, ${name}` : ""}`);
     setText(this.note, `You see what ${knownName(header, live.pilot)} knows. ${touch ? "" : next}`);

@@ -254,6 +254,7 @@ export class Cockpit {
       const range = rangeText(header.weapons.find((weapon) => weapon.name === name));
       const root = el("div", { class: "cockpit-weapon" }, [fill, el("span", { text: `${name}${range}` }), left, key]);
       if (trigger) pad.hold(root, trigger, act);
+      else key.className = "automatic";
       return { root, fill, left, key };
     });
     const held = TOUCHED.map(([command, text]) => {

@@ -1,5 +1,5 @@
-// Turns keys, mouse, touch and gamepad into an action vector. The mouse moves a point of aim in the world and the mech turns
-// after it; keys and stick turn the mech directly. Pure: time, heading and contacts are given.
+// Turns keys, mouse, touch and gamepad into an action vector. The mouse moves a point of aim in the world and the mech
+// turns after it; keys and stick turn the mech directly. Pure: time, heading and contacts are given.
 
 import { wrapAngle } from "../spaces";
 import { ACTION_NAMES } from "../protocol.gen";

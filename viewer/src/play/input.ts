@@ -1,5 +1,5 @@
-// Keyboard, mouse, touch and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the mouse
-// aims once the page has captured it.
+// Keyboard, mouse, touch and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the
+// mouse aims once the page has captured it.
 
 import { recall, remember } from "../storage";
 import { type Axes, defaultAxes, parseAxes } from "./axes";
@@ -28,7 +28,8 @@ export function firstGamepad(): PadState | null {
 
 export class PilotInput {
   readonly controls: Controls;
-  device: "keyboard" | "gamepad" | "touch" = matchMedia("(pointer: coarse)").matches ? "touch" : "keyboard"; // used last
+  /** The device that was used last. */
+  device: "keyboard" | "gamepad" | "touch" = matchMedia("(pointer: coarse)").matches ? "touch" : "keyboard";
   readonly pad: TouchPad;
   /** A key or button that is being assigned: receives it instead of the mech. */
   capture: ((key: string | null, button: number | null) => void) | null = null;

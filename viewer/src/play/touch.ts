@@ -24,7 +24,8 @@ export interface TouchHost {
 
 export class TouchPad {
   readonly stick = el("i", { class: "touch-stick", aria: { hidden: "true" } }, [el("b")]);
-  private fingers = new Map<number, { stick: boolean; x: number; y: number }>(); // where each was last; of the stick where it began
+  /** Where each finger was last, that of the stick where it began. */
+  private fingers = new Map<number, { stick: boolean; x: number; y: number }>();
 
   constructor(
     private readonly surface: HTMLElement,
