@@ -24,7 +24,7 @@ DEFAULT_LEVEL: PilotSkill = "medium"
 
 @dataclass(frozen=True, kw_only=True)
 class MixConfig:
-    """Sampling weights of the opponents; they need not sum to 1, and weight 0 excludes an opponent."""
+    """Sampling weights of the opponents; a share is a weight divided by the sum of all, and 0 excludes an opponent."""
 
     __pydantic_config__ = STRICT
 
@@ -47,18 +47,20 @@ class MixConfig:
     past: float = 0.0
     """Earlier snapshots of this run, frozen."""
     league: float = 0.0
-    """League entries with similar ratings: commanders, recent candidates, scripted levels, exploiters of others."""
+    """League entries: commanders, recent candidates, scripted levels, exploiters of others."""
     exploiters: float = 0.0
-    """League exploiters trained against this run; while there are none, the weight counts for league."""
+    """League exploiters trained against this run; while none is active, the weight counts for league."""
 
     def __post_init__(self) -> None:
         require_fields(self, "opponents.mix")
-        require(any(getattr(self, f.name) > 0 for f in fields(self)), "opponents.mix", "all 0", "a weight above 0")
+        total = sum(getattr(self, item.name) for item in fields(self))
+        require(total > 0, "sum of opponents.mix", total, "above 0; shares are weights divided by it")
 
     @property
-    def self_play_share(self) -> float:
-        """Fraction of the environments in which both sides learn."""
-        return self.self_play / sum(getattr(self, item.name) for item in fields(self))
+    def shares(self) -> dict[str, float]:
+        """Fractions of the episodes by opponent, which sum to 1."""
+        weights = {item.name: float(getattr(self, item.name)) for item in fields(self)}
+        return {name: weight / sum(weights.values()) for name, weight in weights.items()}
 
     @property
     def uses_league(self) -> bool:
@@ -99,7 +101,7 @@ class LeagueConfig:
     candidates: Count = 4
     """Newest candidates that opponents are sampled from."""
     sigma: Positive = 200.0
-    """Standard deviation of the rating difference by which opponents are weighted [rating points]."""
+    """Standard deviation of the rating difference that weights opponents where opponents.pfsp is 0 [points]."""
     warmup_games: Count = 20
     """Rated games before which only opponents within warmup_range are sampled."""
     warmup_range: Positive = 200.0
@@ -126,6 +128,8 @@ class LeagueConfig:
     """Win rate against the target above which training of an exploiter ends."""
     target_episodes: Annotated[int, Interval(ge=1, le=10**6)] = 100
     """Newest episodes against the target over which its win rate is computed."""
+    retire_win_rate: Fraction = 0.7
+    """Win rate against an own exploiter, by its lower 95 % bound, above which it retires; 1 keeps all."""
 
     def __post_init__(self) -> None:
         require_fields(self, "opponents.league")
@@ -142,7 +146,7 @@ class OpponentConfig:
     mix: MixConfig = field(default_factory=MixConfig)
     """Sampling weights of the opponents; an opponent is sampled at the start of each episode."""
     pfsp: Annotated[float, Interval(ge=0.0, le=8.0)] = 0.0
-    """Exponent of 1 - win rate, a factor on the weights of levels and snapshots; 0 samples by mix alone."""
+    """Exponent of 1 - win rate, a factor on the weights of all opponents; 0 samples by mix, in the league by rating."""
     weapon_prob_start: Fraction = 0.2
     """Probability that a scripted pilot's trigger takes effect, at the start."""
     weapon_prob_end: Fraction = 1.0

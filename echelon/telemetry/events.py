@@ -313,6 +313,8 @@ class EventLeague(Event):
     results: dict[str, dict[str, float]] = field(default_factory=dict)
     pool: list[str] = field(default_factory=list)
     """Opponent pool of training from now on."""
+    retired: list[str] = field(default_factory=list)
+    """Exploiters of the pool that seldom play, since the run beats them."""
     duration_s: float = 0.0
 
 

@@ -317,7 +317,7 @@ class TrainingRun:
             self.emit(rating)
 
     def update_league(self) -> None:
-        """Submit to the league and sample opponents from it again where due."""
+        """Submit to the league and read it again where due."""
         self._emit_all(self.session.update_league(lambda: self.should_stop() > 0))
 
     def evaluate_if_due(self) -> None:
@@ -419,6 +419,7 @@ class TrainingRun:
         if not (isinstance(s.source, LeagueSource) and s.source.target is not None):
             self._emit_all(s.submit(lambda: self.should_stop() >= STOP_NOW))
         s.league.refresh_opponents()
+        s.opponents.reset()
 
     def _recover_checkpoints(self) -> None:
         s = self.session

@@ -304,8 +304,6 @@ class Session:
         changed = {name: value for name, value in parameters.items() if current.get(name) != value}
         if changed:
             self.env.set_curriculum(**changed)
-        if "skill" in changed or ("skill" in parameters and self.source.level != parameters["skill"]):
-            self.opponents.set_level(parameters["skill"])
         upcoming = self.curriculum.upcoming_ranges(coming, self.progress)
         if upcoming and upcoming != self._prefetched:
             self._prefetched = upcoming

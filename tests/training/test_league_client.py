@@ -15,6 +15,9 @@ from echelon.rl.weights import load_policy
 from echelon.runs import policy_name
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEpisodes, EventLeague, EventUpdate
 from echelon.training import loop
+from echelon.training.opponents.league_client import LeagueClient
+from echelon.training.opponents.league_source import LeagueSource
+from echelon.training.opponents.runner import OpponentRunner
 from tests.training.fakes import FakeEnv
 from tests.training.runs import assert_equal_weights, assert_resumes_exactly, battle_run, of, run, run_battle, weights
 
@@ -119,6 +122,55 @@ def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
     after = [e for e in rows if e.episodes >= 2 * QUIET["refresh_episodes"]]
     assert len(before) >= 1 and len({name for e in before for name in e.opponents}) > 1
     assert after and all(set(e.opponents) == {"heuristic:hard"} for e in after)
+
+
+def test_run_meets_and_retires_an_exploiter_that_joins_between_two_reads(small_run, tmp_path, monkeypatch, tidal_owl):
+    began: dict[int, tuple[int, str]] = {}  # by environment: the episode and the opponent that it began with
+    refreshes, retired = [], []
+    after_step, refresh = OpponentRunner.after_step, LeagueClient.refresh
+
+    def check_opponents(runner, over, any_over) -> None:
+        for e, (name, episode) in enumerate(zip(runner.names, runner.episodes, strict=True)):
+            if (known := began.get(e)) is None or known[0] != episode:
+                began[e] = episode, name
+            assert began[e] == (episode, name), "an episode changed its opponent"
+        after_step(runner, over, any_over)
+
+    def refresh_checked(client) -> None:
+        names, done = list(client.runner.names), client.runner.done.clone()
+        refresh(client)
+        assert client.runner.names == names and torch.equal(client.runner.done, done)
+        refreshes.append(set(client.source.pool))
+
+    monkeypatch.setattr(OpponentRunner, "after_step", check_opponents)
+    monkeypatch.setattr(LeagueClient, "refresh", refresh_checked)
+    monkeypatch.setattr(LeagueSource, "record_outcomes", record_wins_against_exploiters)
+    events: list = []
+
+    def on_event(event) -> None:
+        events.append(event)
+        retired.extend(event.retired if isinstance(event, EventLeague) else [])
+        if isinstance(event, EventUpdate) and event.update == 1:
+            with Store(tmp_path / "league.db") as store, store.editing() as league:
+                (newest,) = [e for e in league.entries.values() if e.ckpt_path.endswith("tidal-owl-u000000.safetensors")]
+                newest.kind, newest.meta["target"] = "exploiter", "20260101-000000-test-iron-fox"
+
+    mix = MixConfig(scripted=0.0, league=0.5, exploiters=0.5)
+    opponents = replace(opponent_config(mix, submit_every_updates=4), pfsp=1.0)
+    config = small_run(opponents=opponents, total_steps=4000)
+    result = loop.run(config, on_event, lambda: 0, run_dir=run_folder(tmp_path, "iron-fox"), make_env=FakeEnv)
+    name = "exploiter:tidal-owl u0"
+    assert name not in refreshes[1] and name in refreshes[-1] and len(refreshes) > 3
+    assert {name, "candidate:tidal-owl u0"} <= sampled(events), "the name of an episode is that of its beginning"
+    assert set(retired) == {name}
+    assert sum(sum(found.values()) for e in of(events, EventEpisodes) for found in e.by_opponent.values()) == (
+        result.episodes
+    )
+
+
+def record_wins_against_exploiters(source, episodes, opponents) -> None:
+    for name in opponents:
+        source.record_outcome(name, "win" if name.startswith("exploiter") else "draw")
 
 
 @pytest.mark.parametrize("saves", ["requested stop", "best evaluation"])

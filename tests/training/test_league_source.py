@@ -14,8 +14,8 @@ from echelon.arena.league import League, LeagueEntry
 from echelon.config import LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.opponents import league_source
-from echelon.training.opponents.league_source import LeagueSource, find_target
-from echelon.training.opponents.pool import OpponentMix
+from echelon.training.opponents.league_source import RETURN_SHARE, LeagueSource, find_target
+from echelon.training.opponents.pool import FLOOR, OpponentMix
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.threads import ThreadPool
 from tests.training.runs import advance, opposed
@@ -54,8 +54,9 @@ def opened(monkeypatch):
     return opened_paths
 
 
-def source(held: League, mix: MixConfig | None = None, **options) -> LeagueSource:
-    cfg = OpponentConfig(mix=mix or MixConfig(scripted=0.0, league=1.0), skill="medium", league=LeagueConfig(**options))
+def source(held: League, mix: MixConfig | None = None, pfsp: float = 0.0, **options) -> LeagueSource:
+    mix = mix or MixConfig(scripted=0.0, league=1.0)
+    cfg = OpponentConfig(mix=mix, skill="medium", pfsp=pfsp, league=LeagueConfig(**options))
     src = LeagueSource(cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
     src.update_from(held)
     return src
@@ -180,19 +181,90 @@ def test_loading_policies_keeps_training_rng(opened):
     assert opened and torch.equal(torch.rand(3), expected)
 
 
-def test_league_refresh_resamples_opponents_from_zero_states(opened):
-    submitted = entry("mine", run=RUN, update=3)
-    held = league(submitted, entry("rival"))
-    src = source(held)
-    env, runner = opposed(4, src)
+@pytest.mark.parametrize("fate", ["commander", "retired"])
+def test_refreshed_league_leaves_running_episodes_their_opponents(opened, fate):
+    held = league(entry("mine", run=RUN, update=3), entry("rival"))
+    env, runner = opposed(4, src := source(held, pfsp=1.0))
     advance(env, runner)
-    assert runner.state_dict()["recurrent"][0].any() and not runner.done.any()
-    held.entries["rival:1:2"].kind = "commander"
-    held.entries["mine:1:2"].rating = Glicko2Rating(1650.0, 40.0)
+    state = runner.state_dict()["recurrent"][0].clone()
+    held.entries["rival:1:2"].kind = fate
+    held.entries |= {e.entry_id: e for e in (entry("new"), entry("mine", rating=1650.0, run=RUN, update=4))}
+    src.update_from(held, runner.names)
+    pool = {"candidate:new", "commander:rival"} if fate == "commander" else {"candidate:new"}
+    assert set(src.pool) == pool and src.rating.rating == 1650.0
+    assert runner.names == ["candidate:rival"] * 4 and not runner.done.any()
+    assert torch.equal(runner.state_dict()["recurrent"][0], state) and state.any()
+    again = OpponentRunner(env, source(held), ThreadPool(1))
+    again.load_state_dict(runner.state_dict())
+    for one in (runner, again):
+        advance(env, one)
+        one.after_step(torch.tensor([False, True, False, False]), True)
+        assert [name == "candidate:rival" for name in one.names] == [True, False, True, True] and one.names[1] in pool
+        assert one.done.tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
+        one.source.record_outcome("candidate:rival", "loss")
+        assert one.source.priorities.win_rates["rival:1:2"][1] == 1, "booked to the opponent that played it"
+
+
+def test_scheduled_opponents_of_a_refreshed_league_begin_with_the_next_episode(opened):
+    held = league(entry("rival"))
+    env, runner = opposed(4, src := source(held))
+    env.pilots.schedule = env.pilots.follow = lambda _: None
+    del held.entries["rival:1:2"]
+    held.entries["new:1:2"] = entry("new")
+    src.update_from(held, runner.names)
+    runner.begin_schedule(2)
+    assert [[runner.scheduled(e, slot) for slot in range(3)] for e in range(4)] == [
+        ["candidate:rival", "candidate:new", "candidate:new"]
+    ] * 4
+    runner.act()
+    runner.end_schedule([0, 1, 0, 2])
+    assert runner.names == ["candidate:rival", "candidate:new"] * 2
+
+
+def test_pfsp_samples_league_entries_by_win_rate_through_promotion(opened):
+    held = league(entry("strong", rating=100.0), entry("even"), entry("weak", rating=2000.0))
+    src = source(held, pfsp=1.0)
+    for _ in range(200):
+        for name, outcome in (("strong", "loss"), ("even", "draw"), ("weak", "win")):
+            src.record_outcome(f"candidate:{name}", outcome)
+    held.entries["strong:1:2"].kind = "commander"
     src.update_from(held)
-    runner.reset()
-    assert src.rating.rating == 1650.0 and runner.names == ["commander:rival"] * 4
-    assert not runner.state_dict()["recurrent"][0].any() and runner.done.all()
+    counts = draws(src)
+    expected = {"commander:strong": 1.0, "candidate:even": 0.5, "candidate:weak": FLOOR}
+    assert counts.keys() == expected.keys()
+    for name, weight in expected.items():
+        assert counts[name] / 4000 == pytest.approx(weight / sum(expected.values()), abs=0.02)
+
+
+def test_pfsp_weighs_the_kinds_of_the_league_by_their_opponents(opened):
+    held = league(entry("mine", run=RUN, update=3), entry("weak", "exploiter", target=RUN), entry("strong"))
+    src = source(held, MixConfig(scripted=0.0, league=0.5, exploiters=0.5), pfsp=1.0, retire_win_rate=1.0)
+    for _ in range(200):
+        src.record_outcome("candidate:strong", "draw")
+        src.record_outcome("exploiter:weak", "win")
+    assert draws(src)["exploiter:weak"] / 4000 == pytest.approx(FLOOR / (FLOOR + 0.5), abs=0.02)
+
+
+@pytest.mark.parametrize("pfsp", [0.0, 1.0])
+def test_beaten_exploiters_retire_and_come_back_when_they_win_again(opened, pfsp):
+    held = league(entry("mine", run=RUN, update=3), *(entry(n, "exploiter", target=RUN) for n in ("old", "new")))
+    held.entries["other:1:2"] = entry("other")
+    src = source(held, MixConfig(scripted=0.0, exploiters=1.0), pfsp=pfsp)
+    for _ in range(20):
+        src.record_outcome("exploiter:old", "win")
+    assert src.retired == ["exploiter:old"], "the lower bound of 20 wins is above 70 %"
+    assert draws(src)["exploiter:old"] / 4000 == pytest.approx(RETURN_SHARE, abs=0.015)
+    for _ in range(20):
+        src.record_outcome("exploiter:new", "win")
+    counts = draws(src)
+    assert counts["candidate:other"] / 4000 == pytest.approx(1 - RETURN_SHARE, abs=0.015), "as without exploiters"
+    assert min(counts["exploiter:old"], counts["exploiter:new"]) > 50
+    for _ in range(10):
+        src.record_outcome("exploiter:old", "loss")
+    assert src.retired == ["exploiter:new"] and draws(src)["exploiter:old"] > 3700
+    again = LeagueSource(src.cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
+    again.load_state_dict(src.state_dict())
+    assert again.retired == src.retired and draws(again, 400) == draws(src, 400)
 
 
 def test_league_source_state_dict_restores_pool(opened):

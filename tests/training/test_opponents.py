@@ -181,26 +181,6 @@ def test_opponent_reset_resamples_all_from_zero_states():
     assert not h.any() and not c.any() and runner.done.all() and runner.episodes == [2] * 4
 
 
-def test_set_level_before_first_sampling():
-    env, pool = FakeEnv(8, sides=Sides("blue", opponents="red")), source(scripted=1, past=1)
-    pool.add(policy(), 0)
-    runner = OpponentRunner(env, pool, ThreadPool(1))
-    runner.set_level("hard")
-    runner.reset()
-    assert set(runner.names) == {"heuristic:hard", "past:0"}
-
-
-def test_set_level_keeps_opponents_sampled_at_fixed_level():
-    pool = source(scripted=1, medium=1)
-    env, runner = opposed(40, pool)
-    assert set(runner.names) == {"heuristic:medium"}
-    moving = [pool.kind(e, 0) == "scripted" for e in range(40)]
-    for level in ("hard", "medium", "expert"):
-        runner.set_level(level)
-        assert runner.names == [f"heuristic:{level if moves else 'medium'}" for moves in moving]
-    assert 0 < sum(moving) < 40 and env.pilots.skills == [level_of(name) for name in runner.names]
-
-
 @pytest.fixture(scope="module")
 def mixed() -> tuple[loop.RunResult, list]:
     """A run against scripted levels, snapshots and itself."""

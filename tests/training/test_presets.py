@@ -65,7 +65,7 @@ def test_preset_respects_memory_and_observation_rules(name):
 
 def rollout_bytes(config: RunConfig) -> int:
     """Return the bytes of a rollout's observations, float32 columns per learner row."""
-    rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.self_play_share)
+    rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.shares["self_play"])
     return round((config.ppo.rollout_steps + 1) * rows * obs_dim(config.env) * 4)
 
 

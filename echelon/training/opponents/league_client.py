@@ -80,7 +80,7 @@ class LeagueClient:
         if isinstance(league, Exception):
             raise league
         assert league is not None
-        self.source.update_from(League.from_dict(league))
+        self.source.update_from(League.from_dict(league), self.runner.names)
 
     def _read(self) -> dict[str, Any] | Exception:
         try:
@@ -90,7 +90,7 @@ class LeagueClient:
             return error
 
     def refresh_opponents(self) -> None:
-        """Read the league again and sample every opponent again, from zero recurrent states.
+        """Read the league again, for the episodes that begin from now on.
 
         If the league cannot be read, or lost the target, the previous opponents stay and a notice says so.
         """
@@ -100,15 +100,13 @@ class LeagueClient:
             self.source.notices.append(
                 f"league could not be read again, its previous entries stay opponents: {error_text(error)}"
             )
-        else:
-            self.runner.reset()
 
     def set_episodes(self, episodes: int) -> None:
         """Count refreshes from this number of episodes, after a resume."""
         self._refreshes = episodes // self.options.refresh_episodes
 
     def refresh_if_due(self, episodes: int) -> None:
-        """Sample opponents from the league again if ``refresh_episodes`` more episodes have ended."""
+        """Read the league again if ``refresh_episodes`` more episodes have ended."""
         before, self._refreshes = self._refreshes, episodes // self.options.refresh_episodes
         if self._refreshes > before:
             self.refresh_opponents()
@@ -222,6 +220,7 @@ class LeagueClient:
             target_win_rate=self.source.target_win_rate if target else math.nan,
             results=_match_results(store, entry_id, job),
             pool=self.source.pool,
+            retired=self.source.retired,
             duration_s=time.perf_counter() - began,
         )
 

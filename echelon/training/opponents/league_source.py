@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -35,6 +35,8 @@ ANY_COMMANDER = "commander"
 """Value of ``opponents.league.target`` that samples one of the commanders."""
 WON = "win"
 """Outcome that counts towards beating the target."""
+RETURN_SHARE = 0.05
+"""Share of the episodes against exploiters that retired ones play, so that a run that loses to them again notices."""
 
 
 class LeagueSource(OpponentMix):
@@ -67,6 +69,8 @@ class LeagueSource(OpponentMix):
         """Id of the entry to exploit."""
         self._entries: dict[str, LeagueEntry] = {}
         """By opponent name, as metrics have it."""
+        self._former: dict[str, LeagueEntry] = {}
+        """Entries that have left the pool, or had this name in it, and play on until their episodes end."""
         self._exploiters: set[str] = set()
         """Names of the entries that exploit this run."""
         self._signature: dict[str, Any] | None = None
@@ -75,8 +79,11 @@ class LeagueSource(OpponentMix):
         """Ids of the entries in use."""
         self._check_policy, self._device = check_policy, device
 
-    def update_from(self, league: League) -> None:
-        """Sample from this league from now on; raise ``ValueError`` if the target is not in it."""
+    def update_from(self, league: League, in_use: Collection[str] = ()) -> None:
+        """Sample from this league from now on; raise ``ValueError`` if the target is not in it.
+
+        ``in_use`` are the opponents of running episodes, which these episodes keep.
+        """
         cfg = self.cfg.league
         submitted = run_entries(league, self.run)
         newest = max(submitted, key=lambda e: (e.meta.get("update", 0), e.created_at), default=None)
@@ -90,7 +97,9 @@ class LeagueSource(OpponentMix):
             pool = [league.entry(self.target)]
         own_ids = {e.entry_id for e in submitted} | {self.run}
         self._signature = league.env_signature
-        self._entries = entries_by_name(pool)
+        known = {**self._former, **self._entries}
+        self._entries = entries_by_name(pool, known)
+        self._former = {name: known[name] for name in in_use if name in known and name not in self._entries}
         self._exploiters = {
             n for n, e in self._entries.items() if e.kind == "exploiter" and e.meta.get("target") in own_ids
         }
@@ -99,6 +108,12 @@ class LeagueSource(OpponentMix):
     def pool(self) -> list[str]:
         """Names of all opponents that may be sampled from the league."""
         return list(self._entries)
+
+    @property
+    def retired(self) -> list[str]:
+        """Names of the exploiters of this run that it beats for certain, by ``retire_win_rate``."""
+        names, threshold = sorted(self._exploiters), self.cfg.league.retire_win_rate
+        return [name for name in names if self.priorities.least_win_rate(self._key(name)) > threshold]
 
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
@@ -112,26 +127,29 @@ class LeagueSource(OpponentMix):
         return scripted_name(self.level)
 
     def policy(self, name: str) -> FlatPolicy:
-        entry = self._entries.get(name)
+        entry = self._entry(name)
         return super().policy(name) if entry is None else self._pinned_policy(entry)
 
     def is_ready(self, name: str) -> bool:
         """Return whether the policy is loaded; an entry that cannot be loaded leaves the pool."""
-        return self._load_or_drop(name) if name in self._entries else super().is_ready(name)
+        return super().is_ready(name) if self._entry(name) is None else self._load_or_drop(name)
 
     def release(self, in_use: Collection[str]) -> None:
         """Unpin league policies and release snapshots that are not in use."""
-        used_ids = {entry.entry_id for name in in_use if (entry := self._entries.get(name)) is not None}
+        used_ids = {entry.entry_id for name in in_use if (entry := self._entry(name)) is not None}
         for entry_id in self._pinned - used_ids:
             self._cache.unpin(entry_id)
         self._pinned &= used_ids
         super().release(in_use)
 
     def record_outcome(self, name: str, outcome: str) -> None:
-        """Record the outcome of an episode against an opponent, which its priority and the target's win rate follow."""
-        super().record_outcome(name, outcome)
-        entry = self._entries.get(name)
-        if entry is not None and entry.entry_id == self.target:
+        """Record the outcome of an episode against an opponent, which its priority and the target's win rate follow.
+
+        An entry's win rate is kept by its id: it stays through a promotion and while the entry is not in the pool.
+        """
+        key = self._key(name)
+        super().record_outcome(key, outcome)
+        if key == self.target:
             self.target_wins.append(outcome == WON)
 
     @property
@@ -149,6 +167,7 @@ class LeagueSource(OpponentMix):
         """Return the state of an exact resume; of the league its pool, without weights."""
         league = {
             "entries": {name: asdict(entry) for name, entry in self._entries.items()},
+            "former": {name: asdict(entry) for name, entry in self._former.items()},
             "exploiters": sorted(self._exploiters),
             "signature": self._signature,
             "rating": asdict(self.rating),
@@ -163,20 +182,45 @@ class LeagueSource(OpponentMix):
         league = state.get("league")
         if league is None:
             return
-        self._entries = {name: validated(LeagueEntry, row) for name, row in league["entries"].items()}
+        self._entries, self._former = (
+            {name: validated(LeagueEntry, row) for name, row in league.get(part, {}).items()}
+            for part in ("entries", "former")
+        )
         self._exploiters, self._signature = set(league["exploiters"]), league["signature"]
         self.rating, self.games = validated(Glicko2Rating, league["rating"]), league["games"]
         self.target = league["target"]
         self.target_wins.clear()
         self.target_wins.extend(league["recent"])
 
+    def _entry(self, name: str) -> LeagueEntry | None:
+        return self._entries.get(name) or self._former.get(name)
+
+    def _key(self, name: str) -> str:
+        entry = self._entry(name)
+        return name if entry is None else entry.entry_id
+
+    def _factor(self, name: str) -> float:
+        return super()._factor(self._key(name))
+
+    def _names_of(self, kind: str) -> list[str]:
+        """Return the opponents of a kind: active exploiters, without any of them those of ``league``."""
+        if kind not in (NEAR, EXPLOITERS):
+            return super()._names_of(kind)
+        active = sorted(self._exploiters - set(self.retired)) if kind == EXPLOITERS else []
+        return active or [name for name in self._entries if name not in self._exploiters] or list(self._entries)
+
     def _sample_entry(self, kind: str, rng: random.Random) -> str:
-        """Return a sampled league opponent: exploiters uniformly, others by rating."""
-        if kind == EXPLOITERS and self._exploiters:
-            return rng.choice(sorted(self._exploiters))
-        names = {e.entry_id: n for n, e in self._entries.items() if n not in self._exploiters}
-        names = names or {e.entry_id: n for n, e in self._entries.items()}
-        cfg = self.cfg.league
+        """Return a sampled league opponent: by win rate, or with exponent 0 by rating, of exploiters any.
+
+        Now and then a retired exploiter comes back.
+        """
+        retired = self.retired if kind == EXPLOITERS else []
+        if retired and rng.random() < RETURN_SHARE:
+            return rng.choice(retired)
+        found = self._names_of(kind)
+        if self.priorities.exponent or not self._exploiters.isdisjoint(found):
+            return rng.choices(found, [self._factor(name) for name in found])[0]
+        names, cfg = {self._entries[n].entry_id: n for n in found}, self.cfg.league
         entry = matchmaking.sample_opponent(
             [self._entries[n] for n in names.values()],
             self.rating.rating,
@@ -189,14 +233,15 @@ class LeagueSource(OpponentMix):
 
     def _load_or_drop(self, name: str) -> bool:
         """Load and pin the policy of a league opponent and return True; on an error drop it from the pool."""
-        entry = self._entries[name]
-        if entry.kind == "heuristic":
+        entry = self._entry(name)
+        if entry is None or entry.kind == "heuristic":
             return True
         try:
             self._pinned_policy(entry)
         except (ValueError, OSError) as error:
             self.notices.append(f"opponent {name!r} is no longer sampled: {error_text(error)}")
-            del self._entries[name]
+            self._entries.pop(name, None)
+            self._former.pop(name, None)
             self._exploiters.discard(name)
             return False
         return True
@@ -241,10 +286,14 @@ def find_target(league: League, target: str, seed: int) -> LeagueEntry:
     return found[0]
 
 
-def entries_by_name(pool: Collection[LeagueEntry]) -> dict[str, LeagueEntry]:
-    """Return entries by opponent name, as metrics have it; equal names get the entry id appended."""
+def entries_by_name(pool: Collection[LeagueEntry], known: Mapping[str, LeagueEntry]) -> dict[str, LeagueEntry]:
+    """Return entries by opponent name, as metrics have it; a name of another entry gets the entry id appended.
+
+    Names in ``known`` belong to their entries.
+    """
     found: dict[str, LeagueEntry] = {}
     for entry in pool:
         name = entry.entry_id if entry.kind == "heuristic" else f"{entry.kind}:{entry.name}"
-        found[f"{name} ({entry.entry_id})" if name in found else name] = entry
+        owner = found.get(name) or known.get(name)
+        found[name if owner is None or owner.entry_id == entry.entry_id else f"{name} ({entry.entry_id})"] = entry
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +22,7 @@ from echelon.config.opponents import level_of as level_of
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, policy_from
 from echelon.sim.random import StreamId, draw_u32
+from echelon.statistics import wilson_interval
 from echelon.training.batch_options import Sides
 from echelon.training.opponents.outcomes import SCORES, outcome_of
 
@@ -31,14 +31,14 @@ SELF = "self"
 PAST = "past"
 """Prefix of opponent names: ``past:120``, and a field of ``MixConfig``."""
 SCRIPTED_KIND = "scripted"
-"""Field of ``MixConfig`` whose level the curriculum may change."""
+"""Field of ``MixConfig`` for the level ``opponents.skill``."""
 SEED_OFFSET = 13371
 """Added to the run's seed, so that opponents are sampled from a separate stream."""
 LEVELS = LADDER
 PRIOR, PRIOR_EPISODES = 0.5, 2.0
 """Win rate against an opponent not played yet, and the episodes that it counts as."""
 MEMORY = 100
-"""Episodes against an opponent over which its win rate is averaged."""
+"""Newest episodes over which the win rate against an opponent is averaged, since the learner changes."""
 FLOOR = 0.05
 """Smallest factor before the exponent, so that opponents which are always beaten are still played now and then."""
 
@@ -77,21 +77,25 @@ class Priorities:
     """
 
     def __init__(self, exponent: float) -> None:
-        """``exponent`` is that of the factor ``1 - win rate``; with 0 every factor is 1 and nothing is recorded."""
+        """``exponent`` is that of the factor ``1 - win rate``; with 0 every factor is 1."""
         self.exponent = exponent
         self.win_rates: dict[str, tuple[float, int]] = {}
         """Win rate, draws counting half, and episodes up to ``MEMORY``."""
 
     def record(self, name: str, outcome: str) -> None:
-        if self.exponent:
-            rate, episodes = self.win_rates.get(name, (PRIOR, 0))
-            episodes = min(episodes + 1, MEMORY)
-            self.win_rates[name] = (rate + (SCORES[outcome] - rate) / (episodes + PRIOR_EPISODES), episodes)
+        rate, episodes = self.win_rates.get(name, (PRIOR, 0))
+        episodes = min(episodes + 1, MEMORY)
+        self.win_rates[name] = (rate + (SCORES[outcome] - rate) / (episodes + PRIOR_EPISODES), episodes)
 
     def factor(self, name: str) -> float:
         """Return the factor on the sampling weight of an opponent."""
         rate, _ = self.win_rates.get(name, (PRIOR, 0))
         return max(1.0 - rate, FLOOR) ** self.exponent
+
+    def least_win_rate(self, name: str) -> float:
+        """Return the lower bound of the 95 % interval of the win rate against an opponent."""
+        rate, episodes = self.win_rates.get(name, (PRIOR, 0))
+        return wilson_interval(rate * episodes, episodes)[0]
 
     def forget(self, name: str) -> None:
         self.win_rates.pop(name, None)
@@ -128,8 +132,7 @@ class OpponentMix:
         """Elo by snapshot."""
         self._policies: dict[str, FlatPolicy] = {}
         self._make_policy, self._champion = make_policy, champion
-        weights = {f.name: float(getattr(cfg.mix, f.name)) for f in fields(cfg.mix)}
-        self._weights = {name: w for name, w in weights.items() if w > 0 and name != "self_play"}
+        self._weights = {name: share for name, share in cfg.mix.shares.items() if share > 0 and name != "self_play"}
         self.priorities = Priorities(cfg.pfsp)
 
     def draw(self, env: int, episode: int) -> str:
@@ -147,17 +150,15 @@ class OpponentMix:
     def _kinds(self, episodes: Sequence[tuple[int, int]]) -> list[str]:
         if not episodes:
             return []
-        weights = {kind: weight * self._priority(kind) for kind, weight in self._weights.items()}
+        weights = {kind: share * self._priority(kind) for kind, share in self._weights.items()}
         return sample_weighted(weights, self._uniform(episodes, 0))
 
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
-        if kind != PAST:
-            return self._only_of_kind(kind)
-        at = self._uniform([(env, episode)], 1)
-        if self.priorities.exponent:
-            return sample_weighted({name: self.priorities.factor(name) for name in self.snapshots}, at)[0]
-        return self.snapshots[int(at[0] * len(self.snapshots))]
+        names = self._names_of(kind)
+        if len(names) == 1:
+            return names[0]
+        return sample_weighted({name: self._factor(name) for name in names}, self._uniform([(env, episode)], 1))[0]
 
     def record_outcomes(self, episodes: Sequence[Any], opponents: Sequence[str]) -> None:
         for record, name in zip(episodes, opponents, strict=True):
@@ -225,15 +226,19 @@ class OpponentMix:
         with torch.random.fork_rng(devices=[]):
             self._champion = LoadedPolicy(policy_from(saved["meta"], saved["weights"], device), saved["meta"])
 
-    def _only_of_kind(self, kind: str) -> str:
-        """Return the opponent of a kind that has only one: the champion or a scripted level."""
-        return CHAMPION if kind == CHAMPION else scripted_name(self.level if kind == SCRIPTED_KIND else kind)
+    def _names_of(self, kind: str) -> list[str]:
+        """Return the opponents of a kind: snapshots, else the champion or a scripted level."""
+        if kind == PAST:
+            return self.snapshots
+        return [CHAMPION if kind == CHAMPION else scripted_name(self.level if kind == SCRIPTED_KIND else kind)]
+
+    def _factor(self, name: str) -> float:
+        return self.priorities.factor(name)
 
     def _priority(self, kind: str) -> float:
-        """Return the factor on the weight of a kind: of its opponent, the mean of its snapshots, or of a new one."""
-        if kind == PAST and self.snapshots:
-            return sum(map(self.priorities.factor, self.snapshots)) / len(self.snapshots)
-        return self.priorities.factor(self._only_of_kind(kind))
+        """Return the factor on the share of a kind: the mean of its opponents, without any that of a new one."""
+        factors = [self._factor(name) for name in self._names_of(kind) or [""]]
+        return sum(factors) / len(factors)
 
     def _uniform(self, episodes: Sequence[tuple[int, int]], draw: int) -> NDArray[np.float64]:
         """Return a uniform number in [0, 1) for each environment and episode ``[n]``."""
@@ -263,7 +268,7 @@ def most_redundant(updates: Sequence[int]) -> int:
 
 def assign_sides(num_envs: int, cfg: OpponentConfig) -> Sides:
     """Return the learning side and the side of policy opponents of each environment; self-play has the last ones."""
-    share = cfg.mix.self_play_share
+    share = cfg.mix.shares["self_play"]
     self_play = round(num_envs * share)
     if 0 < share < 1:
         self_play = min(max(1, self_play), num_envs - 1)

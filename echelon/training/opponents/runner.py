@@ -22,13 +22,10 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import Act, TracedPolicies
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.pool import (
-    SCRIPTED_KIND,
     SEED_OFFSET,
     SELF,
-    OpponentMix,
     OpponentSource,
     level_of,
-    scripted_name,
 )
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import Replayed, record_cuda_graph
@@ -85,10 +82,7 @@ class OpponentRunner:
         self._act_scheduled = Replayed(self._act_in_schedule, record, warm_up=1)
 
     def reset(self) -> None:
-        """Sample an opponent for every environment and reset all recurrent states.
-
-        For the start of all episodes, and for a changed pool.
-        """
+        """Sample an opponent for every environment and reset all recurrent states, for the start of all episodes."""
         self.names = self._initial_names()
         self._draw(range(self.env.sizes.num_envs))
         self.done.fill_(1.0)
@@ -167,17 +161,6 @@ class OpponentRunner:
             self.env.pilots.follow(self._schedule.slot)
         elif any_over:
             self._draw(episode_over.nonzero().flatten().tolist())
-
-    def set_level(self, level: str) -> None:
-        """Set the level of opponents sampled as ``scripted``, also in running episodes."""
-        assert isinstance(self.source, OpponentMix), "only OpponentMix has a level"
-        self.source.level = level
-        if "" in self.names:
-            return  # no opponent has been sampled yet
-        for e, is_self_play in enumerate(self.self_play):
-            if not is_self_play and self.source.kind(e, self.episodes[e] - 1) == SCRIPTED_KIND:
-                self.names[e] = scripted_name(level)
-        self._assign()
 
     def histogram(self) -> dict[str, int]:
         return dict(sorted(Counter(self.names).items()))

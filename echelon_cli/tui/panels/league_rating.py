@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from echelon.runs import policy_name
 from echelon.telemetry.events import EventLeague
+from echelon_cli.listing import opponent_name
 from echelon_cli.tui.charts.axis import data_range
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
 from echelon_cli.tui.charts.curves import Curve, Curves
@@ -65,6 +66,7 @@ def summary_lines(events: Sequence[EventLeague]) -> list[str]:
         *rank,
         policy_name(newest.name),
         f"promoted at update {promoted.update}" if promoted else "none promoted yet",
+        *([f"retired: {', '.join(map(opponent_name, newest.retired))}"] if newest.retired else []),
     ]
 
 
