@@ -50,6 +50,11 @@ def run_of(row: Mapping[str, Any]) -> str:
     return policy_name(f"update {update}", run) if isinstance(update, int) else short_run_id(run)
 
 
+def kind_of(row: Mapping[str, Any]) -> str:
+    """Return the kind of an entry, and whether it is an exploiter that its target beats."""
+    return row["kind"] + " (retired)" * row["retired"]
+
+
 def _bar(row: dict[str, Any], low: float, high: float) -> str:
     """Return an interval drawn on the scale from ``low`` to ``high``."""
     span = max(high - low, 1e-9)
@@ -62,7 +67,7 @@ def _bar(row: dict[str, Any], low: float, high: float) -> str:
 STANDINGS = (
     Column("#", lambda row: row["rank"], right=True),
     Column("name", lambda row: row["name"]),
-    Column("kind", lambda row: row["kind"], whole=True, rank=4),
+    Column("kind", kind_of, whole=True, rank=4),
     Column("rating", lambda row: f"{row['rating']:.0f}", right=True),
     Column("±", lambda row: f"{row['high'] - row['rating']:.0f}", right=True),
     Column("games", lambda row: row["games"], right=True),
@@ -84,7 +89,7 @@ def _style_column(key: str, rank: int) -> Column:
 
 BEHAVIOUR = (
     Column("name", lambda row: row["name"]),
-    Column("kind", lambda row: row["kind"], whole=True, rank=len(STYLE) + 3),
+    Column("kind", kind_of, whole=True, rank=len(STYLE) + 3),
     Column("matches", lambda row: row["style"]["matches"], right=True),
     *(_style_column(key, rank) for rank, key in enumerate(STYLE, 1)),
     Column("most damage by", lambda row: _most(row["style"]["damage_by"]), rank=len(STYLE) + 2),
@@ -114,7 +119,7 @@ def show_entry(row: dict[str, Any]) -> None:
     about = [
         ("name", row["name"]),
         ("id", row["id"]),
-        ("kind", row["kind"]),
+        ("kind", kind_of(row)),
         ("rating", f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f}), volatility {row['vol']:.4f}"),
         ("matches", f"{row['games']} rated: {row['wins']} won, {row['draws']} drawn, {row['losses']} lost"),
         ("since", row["created_at"]),

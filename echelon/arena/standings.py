@@ -21,6 +21,8 @@ from echelon.statistics import Z_95, wilson_interval
 
 ANCHOR = "heuristic:medium"
 """Entry whose displayed rating is the centre of the scale."""
+RETIRED = "retired"
+"""Key in the metadata of an exploiter: whether its target beats it and seldom plays it."""
 MAX_CYCLES = 1000
 """Most cycles listed: hundreds of entries may form millions."""
 WIN_THRESHOLD = 0.5
@@ -55,6 +57,7 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
                 "id": row["id"],
                 "name": policy_name(row["commander_name"] or str(meta.get("label") or row["id"])),
                 "kind": row["kind"],
+                "retired": bool(meta.get(RETIRED)),
                 "rating": row["rating"] + shift,
                 "rd": row["rd"],
                 "low": row["rating"] + shift - Z_95 * row["rd"],

@@ -99,7 +99,7 @@ export interface BranchSummary {
 export interface LeagueView { standings: Standing[]; unfinished: Round[] }
 export interface Standing {
   id: string; name: string; kind: string; rating: number; rd: number; low: number; high: number; vol: number;
-  games: number; wins: number; draws: number; losses: number; created_at: string;
+  games: number; wins: number; draws: number; losses: number; created_at: string; retired: boolean;
 }
 export interface Round { job: string; round: number; matches: number; played: number }
 /** A message of the WebSocket /api/v1/live. */

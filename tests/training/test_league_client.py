@@ -152,7 +152,9 @@ def test_run_meets_and_retires_an_exploiter_that_joins_between_two_reads(small_r
         retired.extend(event.retired if isinstance(event, EventLeague) else [])
         if isinstance(event, EventUpdate) and event.update == 1:
             with Store(tmp_path / "league.db") as store, store.editing() as league:
-                (newest,) = [e for e in league.entries.values() if e.ckpt_path.endswith("tidal-owl-u000000.safetensors")]
+                (newest,) = [
+                    e for e in league.entries.values() if e.ckpt_path.endswith("tidal-owl-u000000.safetensors")
+                ]
                 newest.kind, newest.meta["target"] = "exploiter", "20260101-000000-test-iron-fox"
 
     mix = MixConfig(scripted=0.0, league=0.5, exploiters=0.5)
@@ -163,6 +165,8 @@ def test_run_meets_and_retires_an_exploiter_that_joins_between_two_reads(small_r
     assert name not in refreshes[1] and name in refreshes[-1] and len(refreshes) > 3
     assert {name, "candidate:tidal-owl u0"} <= sampled(events), "the name of an episode is that of its beginning"
     assert set(retired) == {name}
+    with Store(tmp_path / "league.db") as store:
+        assert [row["name"] for row in standings(store) if row["retired"]] == [policy_name("tidal-owl u0")]
     assert sum(sum(found.values()) for e in of(events, EventEpisodes) for found in e.by_opponent.values()) == (
         result.episodes
     )

@@ -18,8 +18,6 @@ from echelon.training import loop
 from echelon.training.batch_options import Maps, Sides
 from echelon.training.opponents.pool import SELF, OpponentMix, assign_sides, level_of, most_redundant
 from echelon.training.opponents.rating import FixedOpponents
-from echelon.training.opponents.runner import OpponentRunner
-from echelon.training.runtime.threads import ThreadPool
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.conftest import make_small_run

@@ -19,7 +19,7 @@ import torch
 from echelon.arena.config import ArenaConfig
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.rounds import RoundCallbacks, play_rounds
-from echelon.arena.standings import matches, rating_shift, standings
+from echelon.arena.standings import RETIRED, matches, rating_shift, standings
 from echelon.arena.store import FOLDER, Store, add_default_levels, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
@@ -137,6 +137,7 @@ class LeagueClient:
                 self._rate_levels(store, manifest["update"], callbacks)
                 entry = self._add_entry(store, policy, manifest)
                 self._rate_entry(store, entry, job, manifest["update"], callbacks)
+                self._note_retired(store)
                 events.append(self._event(store, entry.entry_id, job, began, **position))
         except (OSError, ValueError) as error:
             warnings.append(f"snapshot could not be submitted to the league: {error_text(error)}")
@@ -185,6 +186,16 @@ class LeagueClient:
             for name in dict.fromkeys([*unfinished, job]):
                 if not play_rounds(store, name, config, self._replay_folder(), callbacks):
                     return
+
+    def _note_retired(self, store: Store) -> None:
+        """Note in the league which exploiters this run beats, for its standings."""
+        found = self.source.exploiters
+        if not found:
+            return
+        with store.editing() as league:
+            for entry_id, is_retired in found.items():
+                if entry_id in league.entries:
+                    league.entries[entry_id].meta[RETIRED] = is_retired
 
     def _match_config(self, update: int, **settings: Any) -> ArenaConfig:
         """Return the settings of rating matches."""

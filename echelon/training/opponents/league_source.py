@@ -115,6 +115,12 @@ class LeagueSource(OpponentMix):
         names, threshold = sorted(self._exploiters), self.cfg.league.retire_win_rate
         return [name for name in names if self.priorities.least_win_rate(self._key(name)) > threshold]
 
+    @property
+    def exploiters(self) -> dict[str, bool]:
+        """Whether each exploiter of this run has retired, by entry id."""
+        retired = self.retired
+        return {self._entries[name].entry_id: name in retired for name in sorted(self._exploiters)}
+
     def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
         if kind not in (NEAR, EXPLOITERS):

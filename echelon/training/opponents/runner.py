@@ -21,12 +21,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import Act, TracedPolicies
 from echelon.training.batched_env import BatchedEnv
-from echelon.training.opponents.pool import (
-    SEED_OFFSET,
-    SELF,
-    OpponentSource,
-    level_of,
-)
+from echelon.training.opponents.pool import SEED_OFFSET, SELF, OpponentSource, level_of
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import Replayed, record_cuda_graph
 from echelon.training.runtime.devices import mixed_precision, upload

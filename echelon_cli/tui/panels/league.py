@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from echelon.replay.match_text import ending_text
-from echelon_cli.arena_tables import run_of
+from echelon_cli.arena_tables import kind_of, run_of
 from echelon_cli.output import count, measured, percent
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import LeagueView
@@ -62,7 +62,7 @@ ROUNDS = Viewport(x_axis="rounds")
 COLUMNS: tuple[GridColumn, ...] = (
     GridColumn("rating", 6, text=lambda row, _: f"{row['rating']:.0f}"),
     GridColumn("+-", 4, text=lambda row, _: f"{row['high'] - row['rating']:.0f}"),
-    GridColumn("kind", 11, rank=5, text=lambda row, _: f" {row['kind']}", right=False),
+    GridColumn("kind", 11, rank=5, text=lambda row, _: f" {'retired' if row['retired'] else row['kind']}", right=False),
     GridColumn("games", 5, text=lambda row, _: count(row["games"]), rank=2),
     GridColumn("won", 5, text=lambda row, _: _share(row, "wins"), rank=1),
     GridColumn("drawn", 5, text=lambda row, _: _share(row, "draws"), rank=4),
@@ -255,7 +255,7 @@ class PanelEntry(LeaguePanel):
 
     def note(self) -> str:
         row = self.data.entry(self.selected)
-        return row["kind"] if row else ""
+        return kind_of(row) if row else ""
 
     def league_body(self, width: int, height: int) -> Grid:
         row = self.data.entry(self.selected)

@@ -36,6 +36,10 @@ export function shareOn(scale: Scale, rating: number): number {
   return (rating - scale.low) / (scale.high - scale.low);
 }
 
+function kindText({ kind, retired }: Standing): string {
+  return kind === "heuristic" ? "scripted" : retired ? `${kind} (retired)` : kind;
+}
+
 const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
 export class LeaguePage {
@@ -130,7 +134,7 @@ export class LeaguePage {
     return el("tr", { class: row.kind, data: { entry: row.id } }, [
       el("td", { class: "rank soft", text: String(rank) }),
       el("th", { class: "name", attributes: { scope: "row" } }, [
-        el("div", {}, [name, el("small", { class: "small", text: row.kind === "heuristic" ? "scripted" : row.kind })]),
+        el("div", {}, [name, el("small", { class: "small", text: kindText(row) })]),
       ]),
       el("td", { class: "rating" }, [
         el("b", { text: String(Math.round(row.rating)) }),
