@@ -1,8 +1,8 @@
 """Statistics of experiments: intervals of win rates, aggregates over training seeds and tasks, values of a meta-game.
 
-Scores of an algorithm are an array ``[N, K]``: N training seeds, K tasks (such as win rates against K opponents). Few
-seeds are usual, so aggregates are interquartile means with bootstrap intervals that are stratified by task, and two
-algorithms are compared by the probability of improvement (Agarwal et al., 2021).
+Few training seeds are usual: a mean of seeds has an interval by Student's t, since a bootstrap of five seeds covers too
+little. Two algorithms are compared by the probability of improvement (Agarwal et al., 2021) over N seeds and K tasks,
+such as win rates against K opponents.
 
 A meta-game of N policies is the array ``[N, N]`` of their scores per match, ``[i, j]`` that of i against j: wins plus
 half the draws. It is symmetric with value 1/2. Policies are compared by its Nash equilibrium of maximum entropy
@@ -14,9 +14,9 @@ numpy is loaded on first use: light modules need only the Wilson interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from statistics import NormalDist, stdev
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from statistics import stdev
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,12 +26,8 @@ Z_95 = 1.959963984540054
 """Standard normal quantile of a 95 % interval."""
 T_95 = (12.706, 4.303, 3.182, 2.776)
 """The same of Student's t with 1 to 4 degrees of freedom; with more its expansion in their inverse is exact to 0.01."""
-LEVEL = 0.95
-"""Confidence level of bootstrap intervals."""
 RESAMPLES = 2000
-"""Bootstrap samples of an interval."""
-QUARTER = 0.25
-"""Fraction of the scores that an interquartile mean leaves out at each end."""
+"""Bootstrap samples of a meta-game."""
 POPULATION = 50
 """Population size of alpha-rank."""
 TIE = 1e-9
@@ -69,8 +65,11 @@ def wilson_interval(wins: float, episodes: int, z: float = Z_95) -> tuple[float,
     return max(0.0, min(rate, low)), min(1.0, max(rate, high))
 
 
-def mean_of_seeds(scores: Sequence[float]) -> Estimate:
-    """Return the mean of scores of training seeds and its 95 % interval by Student's t; none where all agree."""
+def mean_of_seeds(scores: Sequence[float], *, are_rates: bool = False) -> Estimate:
+    """Return the mean of scores of training seeds and its 95 % interval by Student's t; none where all agree.
+
+    The interval of rates is one of their logit, which stays between 0 and 1.
+    """
     count, z = len(scores), Z_95
     value = sum(scores) / count if count else math.nan
     if len(set(scores)) < 2:
@@ -79,7 +78,10 @@ def mean_of_seeds(scores: Sequence[float]) -> Estimate:
     terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     t = T_95[n - 1] if n <= len(T_95) else z + sum(term / n**power for power, term in enumerate(terms, start=1))
     half = t * stdev(scores) / math.sqrt(count)
-    return Estimate(value, value - half, value + half)
+    if not are_rates or not 0.0 < value < 1.0:
+        return Estimate(value, value - half, value + half)
+    logit, half = math.log(value / (1.0 - value)), half / (value * (1.0 - value))
+    return Estimate(value, *(0.5 + 0.5 * math.tanh(bound / 2.0) for bound in (logit - half, logit + half)))
 
 
 def paired_difference(differences: ArrayLike, z: float = Z_95) -> Estimate:
@@ -96,75 +98,22 @@ def paired_difference(differences: ArrayLike, z: float = Z_95) -> Estimate:
     return Estimate(float(np.mean(x)), max(-1.0, centre - half), min(1.0, centre + half))
 
 
-def interquartile_mean(scores: ArrayLike) -> float:
-    """Return the mean of the middle half of all scores, an array of any shape."""
-    import numpy as np
+def paired_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """Return the probability that ``x [N, K]`` beats ``y [N, K]`` with the same seed on a task, and its 95 % interval.
 
-    ordered = np.sort(np.asarray(scores, float), axis=None)
-    cut = int(QUARTER * ordered.size)
-    return float(ordered[cut : ordered.size - cut].mean())
-
-
-def aggregate(
-    scores: ArrayLike,
-    statistic: Callable[[Any], float] = interquartile_mean,
-    *,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
-    seed: int = 0,
-) -> Estimate:
-    """Return ``statistic`` of scores ``[N, K]`` and its percentile interval over stratified bootstrap samples.
-
-    A sample draws N seeds with replacement for each task separately. Raises ``ValueError`` for empty, non-finite or
-    wrongly shaped scores.
-    """
-    x = _scores("scores", scores)
-    return _estimate(lambda draw: statistic(draw(x)), [x], resamples, level, seed)
-
-
-def paired_improvement(
-    x: ArrayLike, y: ArrayLike, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> Estimate:
-    """Return the probability that ``x [N, K]`` beats ``y [N, K]`` with the same seed on a task, with its interval.
-
-    Row n of both was trained with the same seed; ties count one half. A bootstrap sample draws pairs. Where all pairs
-    agree every sample is the same, so the interval is Wilson's, of N pairs.
+    Row n of both was trained with the same seed; ties count one half. The interval is Wilson's, of N pairs.
     """
     a, b = _scores("x", x), _scores("y", y)
     _require_equal("tasks", a.shape[1], b.shape[1])
     _require_equal("seeds", a.shape[0], b.shape[0])
-    outcomes = _wins(a, b)
-    if len(a) > 1 and (outcomes == outcomes[0, 0]).all():
-        value, z = float(outcomes[0, 0]), NormalDist().inv_cdf((1.0 + level) / 2.0)
-        return Estimate(value, *wilson_interval(value * len(a), len(a), z))
-    return _estimate(lambda draw: float(draw(outcomes).mean()), [outcomes], resamples, level, seed)
+    value = float(_wins(a, b).mean())
+    bounds = wilson_interval(value * len(a), len(a)) if len(a) > 1 else (math.nan, math.nan)
+    return Estimate(value, *bounds)
 
 
 def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return 1 where x is larger, 0.5 where equal, else 0."""
     return (x > y) + 0.5 * (x == y)
-
-
-Draw = Callable[[Any], Any]
-"""Return the scores ``[N, K]`` themselves or a bootstrap sample of them."""
-
-
-def _estimate(
-    statistic: Callable[[Draw], float], scores: list[np.ndarray], resamples: int, level: float, seed: int
-) -> Estimate:
-    import numpy as np
-
-    value = statistic(lambda x: x)
-    if min(len(x) for x in scores) < 2:
-        return Estimate(value, math.nan, math.nan)
-    rng = np.random.default_rng(seed)
-
-    def resample(x: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(x, rng.integers(0, len(x), x.shape), axis=0)
-
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile([statistic(resample) for _ in range(resamples)], [tail, 1.0 - tail])
-    return Estimate(value, float(low), float(high))
 
 
 def _scores(name: str, scores: ArrayLike) -> np.ndarray:

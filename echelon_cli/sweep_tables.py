@@ -83,8 +83,8 @@ def _show_repeated(results: SweepResults) -> None:
     optional = ("its 95 % interval", "seeds")
     output.show_table(("configuration", *right), rows, right=right, optional=optional, title="")
     output.print_line(
-        f"{metric}: interquartile mean over training seeds; better: probability that a seed is better than the same "
-        f"seed of {UNCHANGED}; intervals by stratified bootstrap, Wilson's where all seeds agree",
+        f"{metric}: mean over training seeds, interval by Student's t; better: probability that a seed is better than "
+        f"the same seed of {UNCHANGED}, interval by Wilson",
         style="dim",
     )
 

@@ -156,7 +156,12 @@ def league() -> RunConfig:
         max_minutes=60.0,
         ppo=replace(base.ppo, lr=5e-4),
         opponents=OpponentConfig(
-            mix=MIX_PROFILES["league"], skill="medium", weapon_prob_start=1.0, weapon_prob_end=1.0, rating_seeds=0
+            mix=MIX_PROFILES["league"],
+            pfsp=1.0,
+            skill="medium",
+            weapon_prob_start=1.0,
+            weapon_prob_end=1.0,
+            rating_seeds=0,
         ),
         eval=_evals(every_updates=100),
     )

@@ -152,10 +152,8 @@ def test_run_meets_and_retires_an_exploiter_that_joins_between_two_reads(small_r
         retired.extend(event.retired if isinstance(event, EventLeague) else [])
         if isinstance(event, EventUpdate) and event.update == 1:
             with Store(tmp_path / "league.db") as store, store.editing() as league:
-                (newest,) = [
-                    e for e in league.entries.values() if e.ckpt_path.endswith("tidal-owl-u000000.safetensors")
-                ]
-                newest.kind, newest.meta["target"] = "exploiter", "20260101-000000-test-iron-fox"
+                (first,) = [e for e in league.entries.values() if "tidal-owl-u000000" in e.ckpt_path]
+                first.kind, first.meta["target"] = "exploiter", "20260101-000000-test-iron-fox"
 
     mix = MixConfig(scripted=0.0, league=0.5, exploiters=0.5)
     opponents = replace(opponent_config(mix, submit_every_updates=4), pfsp=1.0)

@@ -13,11 +13,11 @@ from typing import Any
 from echelon.jobs.labels import variant_names
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
-from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, command_words, plan_from
+from echelon.jobs.sweeps.plan import RATES, UNCHANGED, SweepPlan, command_words, plan_from
 from echelon.jobs.sweeps.schedule import Trial, TrialJournal, next_step, ranked, rounds
 from echelon.jobs.sweeps.search import importance
 from echelon.runs import RunPaths, command
-from echelon.statistics import Estimate, aggregate, paired_improvement
+from echelon.statistics import Estimate, mean_of_seeds, paired_improvement
 from echelon.telemetry.log import read_events
 
 
@@ -51,7 +51,7 @@ class Repeated:
     params: dict[str, Any]
     scores: dict[int, float]
     score: Estimate | None = None
-    """Interquartile mean over seeds with its stratified bootstrap interval; None before the first seed ends."""
+    """Mean over seeds with its 95 % interval; None before the first seed ends."""
     improvement: Estimate | None = None
     """Probability of a better result than that of the unchanged configuration with the same seed."""
     command: str = ""
@@ -184,7 +184,7 @@ def _repeated(plan: SweepPlan, repeats: Sequence[Trial]) -> tuple[Repeated, ...]
             name=name,
             params=trials[0].choice.params,
             scores=scores[name],
-            score=aggregate(list(scores[name].values())) if scores[name] else None,
+            score=mean_of_seeds([*scores[name].values()], are_rates=plan.metric in RATES) if scores[name] else None,
             improvement=None if name == UNCHANGED else _improvement(scores[name], scores.get(UNCHANGED, {})),
             command=_command(plan, trials[0]),
         )

@@ -196,7 +196,10 @@ def _mean_row(rows: Sequence[RunRow]) -> RunRow:
     alike = [
         row.eval_rate for row in rows if evaluated(row)[3:] == evaluated(first)[3:] and math.isfinite(row.eval_rate)
     ]
-    win_rate, seeds = mean_of_seeds(alike), sorted(str(config_of(row.root).get("seed", "-")) for row in rows)
+    win_rate, seeds = (
+        mean_of_seeds(alike, are_rates=True),
+        sorted(str(config_of(row.root).get("seed", "-")) for row in rows),
+    )
     means = {
         name: sum(known) / len(known)
         if (known := [x for row in rows if math.isfinite(x := getattr(row, name))])
@@ -211,8 +214,8 @@ def _mean_row(rows: Sequence[RunRow]) -> RunRow:
         alert=next((row.alert for row in rows if row.alert), ""),
         steps=sum(row.steps for row in rows) // len(rows),
         eval_rate=win_rate.value,
-        eval_low=max(win_rate.low, 0.0),
-        eval_high=min(win_rate.high, 1.0),
+        eval_low=win_rate.low,
+        eval_high=win_rate.high,
         tags=tuple({tag for row in rows for tag in row.tags}),
         notes=f"seeds {' '.join(seeds)}, {len(alike)} evaluated",
         **means,
