@@ -315,6 +315,15 @@ def test_resume_names_what_has_changed(small_run, stopped, monkeypatch, changed,
     assert result.reason == "completed" and result.update > 3
 
 
+def test_resume_names_the_learning_rate_that_a_longer_plan_raises(small_run, tmp_path):
+    linear = {"ppo": {"lr_schedule": "linear"}, "save_every": 1}
+    run(small_run(total_steps=1000, **linear), tmp_path, stop_after=3)
+    _, events = run(small_run(total_steps=8000, **linear), tmp_path, resume="latest", stop_after=1)
+    assert of(events, EventResume)[0].message == (
+        "learning rate 0.00272, before 0.000795: total_steps is 8000, before 1000"
+    )
+
+
 class NanRewards(FakeEnv):
     """Gives NaN rewards from the fourth rollout on, also after a reload, in at most ``most`` steps."""
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
+from echelon.config import MIX_PROFILES, EnvConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
 from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
@@ -225,6 +225,20 @@ def test_opponents_of_different_state_widths_share_a_batch():
     advance(env, runner, 3)
     recurrent = runner.state_dict()["recurrent"]
     assert recurrent[0].shape == (1, 4, 12) and not recurrent[0][:, :2, 8:].any() and recurrent[0][:, 2:, 8:].any()
+
+
+@pytest.mark.parametrize("weights", [{"exploiters": 0.3}, {"league": 0.0, "past": 5.0}, {}])
+def test_shares_of_a_mix_sum_to_one(weights):
+    mixed = replace(MIX_PROFILES["league"], **weights)
+    assert sum(mixed.shares.values()) == pytest.approx(1.0)
+    if weights.get("exploiters"):
+        assert mixed.shares["exploiters"] == pytest.approx(0.3 / 1.1), "the weights sum to 1.1"
+    with pytest.raises(ValueError, match=r"sum of opponents.mix is 0.0, expected above 0; shares are weights divided"):
+        MixConfig(scripted=0.0)
+
+
+def test_named_mixes_sum_to_one():
+    assert all(sum(asdict(named).values()) == pytest.approx(1.0) for named in MIX_PROFILES.values())
 
 
 def test_assign_sides_reserves_self_play_environments():
