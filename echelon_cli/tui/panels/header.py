@@ -156,16 +156,15 @@ def _job_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
     if snapshot.batches:
         last = snapshot.batches[-1]
         played, matches = last.played, last.matches
-        bounds = f"{interval(last.win_low, last.win_high)}% against {opponent_name(last.opponent)}"
-        wins, notes = (
-            percent(last.win_rate),
-            (f"{bounds}, {'mean' if last.deterministic else 'sampled'} actions", bounds),
-        )
+        bounds, against = f"{interval(last.win_low, last.win_high)}%", f"against {opponent_name(last.opponent)}"
+        whole = f"{bounds} of {count(last.episodes)} matches {against}"
+        actions = "mean" if last.deterministic else "sampled"
+        wins, notes = percent(last.win_rate), (f"{whole}, {actions} actions", whole, f"{bounds} {against}")
     rate = measured(played / seconds) if seconds > 0 else "-"
     return (
         Figure(label="win rate", value=wins, notes=notes, role="mark"),
-        Figure(label=f"of {count(matches)} matches", value=count(played), role="series1"),
-        Figure(label="matches/s", value=rate, role="series1"),
+        Figure(label=f"of {count(matches)} played", value=count(played), role="series1", rank=1),
+        Figure(label="matches/s", value=rate, role="series1", rank=2),
     )
 
 
