@@ -125,6 +125,9 @@ class PPOConfig:
     """Coefficient of the next-observation prediction loss."""
     target_kl: NonNegative = 0.0
     """Mean KL divergence above which the remaining epochs are skipped; 0 disables early stopping."""
+    kl_lr_target: NonNegative = 0.0
+    """KL divergence at the end of an update, by which the learning rate is lowered to 0.01 of the schedule's and raised
+    again; 0 does so only until the schedule's is reached after a start."""
     recompute_advantages: bool = False
     """Recompute advantages after every epoch."""
     advantage_share: Annotated[float, Interval(ge=TINY, le=1.0)] = 1.0

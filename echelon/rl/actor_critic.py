@@ -25,6 +25,7 @@ from echelon.rl.recurrent import (
     run_lstm,
     run_lstm_cells,
     run_lstm_unrolled,
+    spread,
 )
 from echelon.rl.regime import HOST, Regime
 
@@ -169,14 +170,16 @@ class PolicyCalls(nn.Module):
         init_state: LSTMState,
         noise: Tensor | None = None,
         labels_seq: Tensor | None = None,
+        living: Tensor | None = None,
     ) -> SequenceScores:
         """Return the scores of ``actions_seq [T, B, A]``: one encoding, one recurrence, one call of the heads.
 
         ``noise [T, B, A or W]`` is the draw of the entropy estimate, made here if None. ``labels_seq [T, B, A]`` are
-        the actions of a teacher.
+        the actions of a teacher. With ``living [K]``, indices into the flattened steps of ``dones_seq [T, B]``, inputs
+        and results are ``[K, ...]``, not ``[T, B, ...]``; after a step that is left out nothing lives until a reset.
         """
         x, targets = self.encode_with_targets(obs_seq)
-        features, state = self.core.recur(x, dones_seq, init_state)
+        features, state = self.core.recur(x, dones_seq, init_state, living)
         out = self.core.heads(features, targets)
         noise = torch.randn_like(out.action.location) if noise is None else noise
         distribution = self.core.distribution
@@ -269,8 +272,19 @@ class ActorCritic(PolicyCalls):
     def core(self) -> ActorCritic:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self
 
-    def recur(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-        """Return outputs ``[T, B, H]`` of features ``x [T, B, F]``, and the state ``[1, B, H]`` after them."""
+    def recur(
+        self, x: Tensor, dones_seq: Tensor, state: LSTMState, living: Tensor | None = None
+    ) -> tuple[Tensor, LSTMState]:
+        """Return outputs ``[T, B, H]`` of features ``x [T, B, F]``, and the state ``[1, B, H]`` after them.
+
+        With ``living [K]`` both are ``[K, ...]``, as in ``score_sequence``.
+        """
+        if living is not None:
+            if self.memory and self.mingru is not None:
+                y, state = self.mingru(x, dones_seq, state, living)
+            else:
+                y, state = self.recur(spread(x, living, dones_seq), dones_seq, state)
+            return y.flatten(0, 1)[living], state
         if not self.memory:
             return self._recur_memoryless(x, dones_seq, state)
         return self._run(x, dones_seq, state)

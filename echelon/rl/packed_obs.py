@@ -114,7 +114,7 @@ class PackedRollout:
         """Row of each observation ``[T, N]``."""
 
     def gather(self, index: Tensor) -> SuiteObservation:
-        """Return the observations of the rows ``index [L, B]``."""
+        """Return the observations of the rows ``index [...]``."""
         rows = index.flatten()
         columns = self._columns.index_select(0, rows).view(*index.shape, -1)
         fields: dict[str, Any] = dict(zip(self._widths, columns.split(list(self._widths.values()), -1), strict=True))
@@ -158,7 +158,7 @@ class PackedRows:
 
     rollout: PackedRollout
     index: Tensor
-    """[L, B]"""
+    """[L, B], or [K]"""
 
     @property
     def shape(self) -> torch.Size:
@@ -166,6 +166,9 @@ class PackedRows:
 
     def __getitem__(self, part: Any) -> PackedRows:
         return PackedRows(self.rollout, self.index[part])
+
+    def flatten(self, first: int, last: int) -> PackedRows:
+        return PackedRows(self.rollout, self.index.flatten(first, last))
 
     def gather(self) -> SuiteObservation:
         return self.rollout.gather(self.index)

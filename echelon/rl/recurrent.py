@@ -60,6 +60,11 @@ def run_lstm(lstm: nn.LSTM, x: Tensor, dones: Tensor, state: LSTMState) -> tuple
     return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)), state
 
 
+def spread(rows: Tensor, steps: Tensor, dones: Tensor) -> Tensor:
+    """Return zeros ``[T, B, F]`` with ``rows [K, F]`` at the flattened ``steps [K]`` of ``dones [T, B]``."""
+    return rows.new_zeros(dones.numel(), rows.shape[-1]).index_copy(0, steps, rows).unflatten(0, dones.shape)
+
+
 def lstm_weights(lstm: nn.LSTM) -> list[Tensor]:
     """Return input weights, recurrent weights and both biases, the inputs of ``run_lstm_unrolled``."""
     return [lstm.get_parameter(f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
@@ -117,15 +122,20 @@ class MinGRU(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(_gates(input_dim, hidden_dim))
 
-    def forward(self, x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+    def forward(
+        self, x: Tensor, dones: Tensor, state: LSTMState, living: Tensor | None = None
+    ) -> tuple[Tensor, LSTMState]:
         """Return outputs ``[T, B, H]`` of ``x [T, B, F]`` from ``state``, and the state ``[1, B, H]`` after them.
+
+        With ``living [K]``, the flattened steps that ``x [K, F]`` has, the others have gates of 0.
 
         ``dones [T, B]`` is 1 where an episode starts before the step: memories are exactly 0 there, and no gradient
         flows back across it.
         """
         run = scan if self.regime.writes_gradients else scan_stepwise
         keep = 1.0 - dones.to(state.h.dtype).unsqueeze(-1)
-        y, memory = run(squash.full_precision(self.layers(x)), keep, state.h[0])
+        gates = squash.full_precision(self.layers(x))
+        y, memory = run(gates if living is None else spread(gates, living, dones), keep, state.h[0])
         return y, LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
 
     def step(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:

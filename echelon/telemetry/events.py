@@ -117,6 +117,9 @@ class EventUpdate(Event):
     explained_variance: float = 0.0
     """1: the value function predicts returns; 0: no better than the mean."""
     lr: float = 0.0
+    """Learning rate of the schedule."""
+    lr_factor: float = 1.0
+    """Factor on lr at the end of the update, which the KL divergence decides."""
     ent_coef: float = 0.0
     epochs: int = 0
     """Completed passes over the rollout."""

@@ -92,6 +92,8 @@ class LearnerRows(Rows):
     ) -> None:
         """``connect`` gives ``obs`` and ``final_obs`` to the simulator, ``roster`` has the mech class by number."""
         super().__init__(controlled, actions, obs_dim)
+        self.team_size = len(roster)
+        """Neighbouring rows that are a team."""
         mech = self.agent % controlled.shape[1]
         self.roles = torch.as_tensor(roster, dtype=torch.int8, device=actions.device)[mech % len(roster)]
         """Mech class id of each row [N]."""

@@ -191,6 +191,7 @@ class TrainingRun:
             self._join_league()
             if s.config.eval.at_start:
                 self.evaluate()
+        s.clock.start()
 
     def end_reason(self) -> str:
         """Return why training ends, the same on every rank, or an empty string: completed, stopped or ``PAUSED``."""

@@ -3,12 +3,12 @@
 ``dones[t] = 1`` means that step t starts an episode: the boundary lies before observation t. ``next_done`` says the
 same of the step after the last. A termination is followed by value 0. A truncation (time limit) adds the discounted
 value of the final observation as ``truncation_bonus`` and is then a boundary too. A mech's death is no boundary; it
-clears ``alive``.
+clears ``alive``. Steps of the dead enter no loss, but their rewards reach the steps before the death.
 
 For an update the rollout is divided into chunks (spans of steps whose time order is kept), chunks into units (a chunk
 for a drawn set of rows), and units are shuffled into minibatches. Sequences of which no step enters a loss, such as
-those of absent mechs, are not evaluated. A minibatch is evaluated in micro-batches, which threads work on; their number
-never changes the result.
+those of absent mechs, are not evaluated, nor are the steps of the dead in others. A minibatch is evaluated in
+micro-batches, which threads work on; their number never changes the result.
 
 Shapes: ``T step, N learner row, D observation, A action, C chunk, H recurrent state, L chunk step, B sequence``.
 """
@@ -87,6 +87,10 @@ class RolloutBuffer:
     """[N]"""
     next_value: Tensor
     """[N]"""
+    next_alive: Tensor
+    """[N]"""
+    team_size: int = 1
+    """Neighbouring rows that are a team."""
     gae_computed: bool = False
     truncations: list[Truncation] = field(default_factory=list)
     """Where ``truncation_bonus`` comes from, so that it can be revalued."""
@@ -123,6 +127,7 @@ class RolloutBuffer:
             start_age=torch.full((num_agents,), torch.inf, device=device),
             next_done=zeros(num_agents),
             next_value=zeros(num_agents),
+            next_alive=torch.ones(num_agents, device=device),
             labels=zeros(*flat, action_dim) if has_labels else None,
             **stored,
         )
@@ -180,11 +185,14 @@ class RolloutBuffer:
             age = age + 1
         return ages
 
-    def compute_gae(self, next_value: Tensor, next_done: Tensor, gamma: float, gae_lambda: float) -> None:
+    def compute_gae(
+        self, next_value: Tensor, next_done: Tensor, gamma: float, gae_lambda: float, next_alive: Tensor | None = None
+    ) -> None:
         """Fill ``advantages`` and ``returns`` in place, without gradient (Schulman et al., 2016).
 
         ``next_value [N]`` is the value of the observation after the last step, ``next_done [N]`` is 1 where an
-        episode ended with the last step.
+        episode ended with the last step, ``next_alive [N]`` where the mech is alive after it, by default all. The
+        value of a dead mech, who observes nothing, is the mean value of the living members of its team.
         """
         assert next_value.shape == next_done.shape == (self.num_agents,), "next_value and next_done must be [N]"
         dtype = torch.float64 if self.num_steps > LONG_ROLLOUT else torch.float32
@@ -192,17 +200,33 @@ class RolloutBuffer:
             value, done = next_value.to(dtype), next_done.to(dtype)
             self.next_value.copy_(value)
             self.next_done.copy_(done)
+            if next_alive is not None:
+                self.next_alive.copy_(next_alive)
+            value = self._of_team(value, self.next_alive)
+            values = self._of_team(self.values.to(dtype), self.alive)
+            bonus = self._of_team(self.truncation_bonus, self.truncation_bonus != 0)
             advantage = torch.zeros_like(value)
             for t in reversed(range(self.num_steps)):
-                step_value = self.values[t].to(dtype)
-                reward = self.rewards[t].to(dtype) + self.truncation_bonus[t]
+                step_value = values[t]
+                reward = self.rewards[t].to(dtype) + bonus[t]
                 not_done = 1.0 - done
                 delta = reward + gamma * value * not_done - step_value
                 advantage = delta + gamma * gae_lambda * not_done * advantage
                 self.advantages[t].copy_(advantage)
                 value, done = step_value, self.dones[t].to(dtype)
-            torch.add(self.advantages, self.values, out=self.returns)
+            torch.add(self.advantages, values, out=self.returns)
         self.gae_computed = True
+
+    def _of_team(self, x: Tensor, has_own: Tensor) -> Tensor:
+        """Return ``x [..., N]``, and where a row has none of its own (``has_own`` 0) the mean over its team's rows.
+
+        It is 0 where no row of the team has its own.
+        """
+        own = has_own > 0
+        teams = torch.where(own, x, 0.0).unflatten(-1, (-1, self.team_size))
+        count = own.unflatten(-1, (-1, self.team_size)).sum(-1, keepdim=True)
+        mean = teams.sum(-1, keepdim=True) / count.clamp_min(1)
+        return torch.where(own, x, mean.expand_as(teams).flatten(-2))
 
     def require_ready(self) -> None:
         """Raise ``ValueError`` unless advantages and returns were computed or filled in by hand."""
@@ -266,8 +290,12 @@ class Minibatch:
     """Weight of each step in the policy loss; they sum to 1."""
     value_weights: Tensor
     """Weight of each step in the value loss; they sum to 1."""
+    rows: Tensor
+    """Number of steps in the value loss []; the weight of the minibatch among others and among ranks."""
     labels: Tensor | None = None
     """Actions of the teacher [L, B, A], where they enter the loss."""
+    alive: Tensor | None = None
+    """Whether each step is evaluated [L, B] bool; None evaluates all."""
 
 
 def chunk_length(steps: int, requested: int, num_minibatches: int) -> int:
@@ -333,8 +361,8 @@ def gather_minibatch(
     """Return the minibatch of ``units``, with fresh noise.
 
     ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss and
-    ``scored [T, N]`` for those of them that enter the policy loss, by default all of living mechs. With ``skips_idle``
-    sequences without a counted step are left out: their weight is 0, so loss and gradient are the same.
+    ``scored [T, N]`` for those of them that enter the policy loss, by default all. With ``skips_idle`` sequences
+    without a counted step are left out: their weight is 0, so loss and gradient are the same.
     ``packed`` are the observations of the rollout, where its minibatches gather from them.
     With ``has_labels`` the minibatch has the labels of the rollout.
     """
@@ -348,7 +376,8 @@ def gather_minibatch(
             units, noise = _select(units, active), noise[:, active]
     actions = gather(buffer.actions, units)
     value_weights = gather(counted, units)
-    policy_weights = value_weights * gather(buffer.alive if scored is None else scored, units)
+    policy_weights = value_weights if scored is None else value_weights * gather(scored, units)
+    rows = value_weights.sum()
     return Minibatch(
         obs=gather(buffer.obs, units) if packed is None else PackedRows(packed, gather(packed.index, units)),
         actions=actions,
@@ -359,8 +388,10 @@ def gather_minibatch(
         returns=gather(returns, units),
         old_logprobs=gather(buffer.logprobs, units),
         policy_weights=policy_weights / policy_weights.sum().clamp_min(1.0),
-        value_weights=value_weights / value_weights.sum().clamp_min(1.0),
+        value_weights=value_weights / rows.clamp_min(1.0),
+        rows=rows,
         labels=gather(buffer.labels, units) if has_labels and buffer.labels is not None else None,
+        alive=None if packed is None else gather(buffer.alive, units) > 0,
     )
 
 
@@ -384,18 +415,18 @@ def rows_by_role(roles: Tensor) -> list[Tensor]:
 
 
 def rollout_statistics(buffer: RolloutBuffer) -> dict[str, Any]:
-    """Return the logged statistics of a rollout, over present mechs: device tensors, not yet copied to the host.
+    """Return the logged statistics of a rollout, over living mechs: device tensors, not yet copied to the host.
 
     Call it before advantages are normalized.
     """
     present, alive = buffer.present, buffer.alive
-    variance = _variance(buffer.returns, present, 0)
-    residual = _variance(buffer.returns - buffer.values, present, 0)
+    variance = _variance(buffer.returns, alive, 0)
+    residual = _variance(buffer.returns - buffer.values, alive, 0)
     return {
         "explained_variance": torch.where(variance > 0, 1.0 - residual / variance, 0.0),
         "adv_std": _variance(buffer.advantages, alive).sqrt(),
-        "value_std": _variance(buffer.values, present).sqrt(),
-        "return_std": _variance(buffer.returns, present).sqrt(),
+        "value_std": _variance(buffer.values, alive).sqrt(),
+        "return_std": _variance(buffer.returns, alive).sqrt(),
         "reward_std": _variance(buffer.rewards, present).sqrt(),
         "dead_share": 1.0 - alive.sum() / present.sum().clamp_min(1.0),
     }

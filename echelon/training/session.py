@@ -230,10 +230,9 @@ class Session:
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
             sizes = self.env.sizes.obs_dim, self.env.sizes.action_dim
-            weights, statistics = initial_weights(policy_path(self.config.start_from, "start_from"), *sizes)
+            weights, state = initial_weights(policy_path(self.config.start_from, "start_from"), *sizes)
             self.ema.load_state_dict(weights, {})
-            if statistics is not None:
-                self.trainer.return_normalizer.load_state_dict(statistics)
+            self.trainer.start_from(state)
         self.snapshot()
         if self.league is not None:
             sizes = {"obs_dim": self.env.sizes.obs_dim, "action_dim": self.env.sizes.action_dim}

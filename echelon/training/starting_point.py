@@ -1,4 +1,4 @@
-"""The policy that a run starts from (``--start-from``): its weights, and the statistics of its returns."""
+"""The policy that a run starts from (``--start-from``): its weights, and the trainer's state as far as it is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from echelon.rl.checkpoint import find_checkpoint
+from echelon.rl.checkpoint import STATE, find_checkpoint
 from echelon.rl.weights import check_dimensions, load_policy
 
 RETURN_STATISTICS = "return_rms"
@@ -20,14 +20,14 @@ def plain_statistics(statistics: Mapping[str, Tensor]) -> dict[str, float]:
     return {name: float(value) for name, value in statistics.items()}
 
 
-def initial_weights(path: Path, obs_dim: int, action_dim: int) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
-    """Return the weights at ``path``, and return statistics where the file has them.
+def initial_weights(path: Path, obs_dim: int, action_dim: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the weights at ``path`` and the trainer's state: that of a checkpoint, of a policy at most statistics.
 
     Raises ``ValueError`` for a policy of another environment.
     """
     loaded = load_policy(path)
     check_dimensions(loaded.meta, obs_dim=obs_dim, action_dim=action_dim)
-    statistics = loaded.meta.get(RETURN_STATISTICS)
-    if statistics is None and not path.is_file():
-        statistics = find_checkpoint(path).state()["trainer"][RETURN_STATISTICS]
-    return loaded.policy.state_dict(), statistics
+    state = {name: loaded.meta[name] for name in (RETURN_STATISTICS,) if name in loaded.meta}
+    if not path.is_file() and STATE in loaded.meta["files"]:
+        state = find_checkpoint(path).state()["trainer"]
+    return loaded.policy.state_dict(), state

@@ -46,7 +46,7 @@ CALLABLES: dict[str, str] = {
     "echelon.rl.suite_model:CombatSuiteActorCritic.get_value": f"self {OBS_STATE_DONE}",
     "echelon.rl.suite_model:CombatSuiteActorCritic.evaluate_actions_sequence": f"self {SEQUENCE}",
     "echelon.training.rollout:RolloutBuffer.create": "num_steps num_agents obs_dim action_dim device",
-    "echelon.training.rollout:RolloutBuffer.compute_gae": "self next_value next_done gamma gae_lambda",
+    "echelon.training.rollout:RolloutBuffer.compute_gae": "self next_value next_done gamma gae_lambda next_alive",
     "echelon.training.spatial:SpatialAccumulator": "grid_size",
     "echelon.training.spatial:SpatialAccumulator.to_images": "self",
     "echelon.training.vec_env:VectorEnv": "num_envs env_cfg",

@@ -10,6 +10,7 @@ from echelon.rl.build import build_model
 from echelon.training import rollout
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.rollout import RolloutBuffer
+from echelon.training.runtime.process_group import ProcessGroup
 
 T, N, D, A = 24, 6, 5, 3
 
@@ -39,8 +40,13 @@ def rollout_of(model, seed: int = 1) -> RolloutBuffer:
     return buffer
 
 
-def trainer_of(model, **options) -> PPOTrainer:
-    return PPOTrainer(model, PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **options}))
+def trainer_of(model, group: ProcessGroup | None = None, **options) -> PPOTrainer:
+    """Return a trainer whose learning rate is that of the schedule from the first step on."""
+    config = PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **options})
+    trainer = PPOTrainer(model, config, group=group)
+    trainer.learning_rate.factor.fill_(1.0)
+    trainer.learning_rate.set(trainer.lr)
+    return trainer
 
 
 def batch_of(trainer, buffer, counted):

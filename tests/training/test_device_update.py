@@ -48,6 +48,8 @@ def suite_rollout_of(model, share: float = 0.3) -> RolloutBuffer:
     for part in (buffer.rewards, buffer.actions):
         part.uniform_(-1, 1)
     buffer.logprobs.fill_(-20.0)
+    buffer.alive[5:, 0] = buffer.alive[11:, 1] = buffer.alive[:, 2] = 0.0
+    buffer.alive[14:, 0] = buffer.dones[14, 0] = 1.0
     buffer.compute_gae(torch.zeros(N), torch.zeros(N), 0.99, 0.95)
     return buffer
 
@@ -68,7 +70,9 @@ def updated(*, on_device: bool, record=None, recurrence: str = "mingru", **optio
         buffer, trainer = labelled(model), trainer_of(model, **{**PLAIN, **options})
         assert isinstance(trainer.minibatch_update, GraphUpdate) == on_device
         if record is not None:
-            trainer.minibatch_update = GraphUpdate(trainer.gradients, trainer.optimizer, trainer._report, record)
+            trainer.minibatch_update = GraphUpdate(
+                trainer.gradients, trainer.optimizer, trainer.learning_rate, trainer._report, record
+            )
         metrics = []
         for progress in (0.0, 0.5):
             trainer.set_progress(progress, Teaching(has_labels=True, coef=0.1))
@@ -155,6 +159,17 @@ def test_entities_of_the_fullest_minibatch_are_counted():
         for name, of in counts.items()
     }
     assert counted.most(plan) == most and most["contacts"] > most["squad"] > 0
+
+
+def test_steps_of_the_dead_are_not_evaluated(monkeypatch):
+    model = suite_of()
+    buffer, trainer = suite_rollout_of(model), trainer_of(model, update_epochs=1)
+    living, score, rows = int(buffer.alive.sum()), trainer.gradients.score, []
+    monkeypatch.setattr(
+        trainer.gradients, "score", lambda obs, *args: rows.append(obs.shape.numel()) or score(obs, *args)
+    )
+    trainer.update(buffer, model.initial_state(N))
+    assert sum(rows) == living < T * N
 
 
 def test_device_update_of_entities_reads_the_device_twice():

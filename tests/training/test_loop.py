@@ -17,7 +17,7 @@ import torch
 from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.config.seeds import eval_seeds
 from echelon.env.engine_state import EngineStateMismatch
-from echelon.rl.checkpoint import latest_valid
+from echelon.rl.checkpoint import latest_valid, open_checkpoint
 from echelon.runs import RunPaths
 from echelon.telemetry.events import (
     EventAlert,
@@ -37,6 +37,7 @@ from echelon.training import loop
 from echelon.training.ppo.actor import Actor
 from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutParts
 from echelon.training.ppo.execution import make_steps
+from echelon.training.ppo.optimizer import LR_FACTOR_START
 from echelon.training.session import Session
 from tests.training.conftest import GAMMA, make_small_run
 from tests.training.fakes import FakeEnv
@@ -233,7 +234,8 @@ def test_resume_applies_changed_configuration(small_run, tmp_path):
             session.restore(found)
             session.trainer.set_progress(0.0)
             groups = session.trainer.optimizer.param_groups
-            assert [(g["lr"], g["eps"]) for g in groups] == [(1e-4, 0.5), (pytest.approx(5e-4), 0.5)]
+            rates = [(float(g["lr"] / session.trainer.learning_rate.factor), g["eps"]) for g in groups]
+            assert rates == [(pytest.approx(1e-4), 0.5), (pytest.approx(5e-4), 0.5)]
             assert session.trainer.optimizer.state, "what the optimiser has learned stays"
             normalizer = session.policy.obs_normalizer
             assert torch.equal(normalizer.normalizable, session.env.sizes.normalizable & on)
@@ -251,6 +253,23 @@ def test_start_from_uses_own_normalizable_columns(small_run, tmp_path):
             assert torch.equal(normalizer.normalizable, session.env.sizes.normalizable & (not on))
             normalizer.refresh()
             assert (normalizer.scale != 1.0).any().item() is False
+
+
+def test_start_from_takes_moments_and_statistics_that_follow_the_new_task(small_run, tmp_path):
+    result, _ = run(small_run(ppo={"obs_norm": True, "kl_lr_target": 0.02}), tmp_path, stop_after=2)
+    source = open_checkpoint(result.checkpoint).state()["trainer"]
+    for optimizer in ("adam", "muon"):
+        config = small_run(ppo={"obs_norm": True, "optimizer": optimizer}, start_from=str(result.checkpoint))
+        with pytest.MonkeyPatch.context() as patch, Session(config, None, FakeEnv) as session:
+            patch.setattr("echelon.training.ppo.trainer.START_FROM_COUNT", 10.0)
+            session.begin()
+            state = session.trainer.state_dict()
+            assert bool(state["optimizer"]["adam"]) == (optimizer == "adam")
+            for number, row in state["optimizer"]["adam"].items():
+                assert torch.equal(row["exp_avg_sq"], source["optimizer"]["adam"][number]["exp_avg_sq"])
+            assert state["return_rms"]["var"] == source["return_rms"]["var"] and source["return_rms"]["count"] > 10
+            assert state["return_rms"]["count"] == session.policy.obs_normalizer.count == 10
+            assert float(state["lr_factor"]) == pytest.approx(LR_FACTOR_START) and state["updates"] == 0
 
 
 def unfitting(env, state):
@@ -406,6 +425,20 @@ def test_schedules_reach_their_end_with_the_nearest_limit(small_run, limits, sec
     assert readings(events) == seconds
 
 
+def test_time_limit_excludes_the_set_up(small_run, monkeypatch):
+    now = [0.0]
+
+    class SlowEnv(FakeEnv):
+        def __init__(self, *args, **options) -> None:
+            super().__init__(*args, **options)
+            now[0] += 1e6
+
+    monkeypatch.setattr("echelon.training.runtime.process.time.monotonic", lambda: now[0])
+    config = small_run(max_minutes=1.0, max_updates=2, eval=EvalConfig(seeds=1, every_updates=0, at_start=True))
+    result, events = run(config, make_env=SlowEnv)
+    assert result.update == 2 and readings(events) == [0.0] * 3
+
+
 def test_run_without_time_limit_ignores_the_clock(small_run, tmp_path):
     config, ends = small_run(total_steps=700, ppo={"lr_schedule": "cosine"}), []
     for name, pace in (("slow", 1e3), ("fast", 1e-3)):
@@ -460,11 +493,11 @@ def test_recompute_revalues_truncation_bonus(small_run):
         session.collector.bootstrap(0.95)
         buffer, given = session.buffer, (session.buffer, session.collector.start_state, 8)
         once = buffer.truncation_bonus.clone()
-        session.trainer._recompute(*given)
+        session.trainer._score_rollout(*given)
         assert once.any() and torch.allclose(buffer.truncation_bonus, once, atol=1e-5), "the weights are the same"
         with torch.no_grad():
             session.policy.core.critic.bias += 1.0
-        session.trainer._recompute(*given)
+        session.trainer._score_rollout(*given)
         assert torch.allclose(buffer.truncation_bonus, once + GAMMA * (once != 0), atol=1e-5)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 
 from echelon.actions import COMM_START
 from echelon.config import ModelConfig, PPOConfig
+from echelon.rl import squash
 from echelon.rl.build import build_model
 from echelon.rl.model import ActorCriticLSTM
 from echelon.training import rollout
@@ -17,6 +20,7 @@ from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, schedule_factor
 from echelon.training.rollout import RolloutBuffer, plan_minibatches
+from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
 from tests.training.support import A, D, N, T, batch_of, model_of, rollout_of, trainer_of, weights_of
 
@@ -202,16 +206,16 @@ def test_thread_count_does_not_change_update(monkeypatch, checkpoints):
 
 
 def test_accumulated_gradients_equal_one_large_batch():
-    results = []
-    for count in (1, 3):
+    norms = []
+    for count, steps in ((1, 1), (3, 3), (3, 5)):
         model = model_of()
         buffer = rollout_of(model)
-        buffer.alive.fill_(1.0)
-        trainer_of(model, update_epochs=1, num_minibatches=count, grad_accum_steps=count, ent_coef=0.0).update(
-            buffer, model.initial_state(N)
+        buffer.alive[8:16, 1:] = 0.0
+        trainer = trainer_of(
+            model, update_epochs=1, num_minibatches=count, grad_accum_steps=steps, ent_coef=0.0, value_norm=False
         )
-        results.append(weights_of(model))
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
+        norms.append(trainer.update(buffer, model.initial_state(N))["grad_norm"])
+    assert norms[1:] == pytest.approx([norms[0]] * 2, rel=1e-4), "by rows, also in a group that is not full"
 
 
 def test_gradients_are_cleared_between_steps():
@@ -221,7 +225,7 @@ def test_gradients_are_cleared_between_steps():
     options = {"num_minibatches": 1, "tbptt_chunk_length": T, "ent_coef": 0.0, "update_epochs": 3, "value_norm": False}
     trainer_of(model, **options).update(buffer, model.initial_state(N))
     trainer, parameters = trainer_of(by_hand, **options), list(by_hand.parameters())
-    batch = batch_of(trainer, buffer, buffer.present)
+    batch = batch_of(trainer, buffer, buffer.alive)
     optimizer = torch.optim.Adam(parameters, lr=trainer.config.lr, eps=trainer.config.adam_eps)
     for _ in range(3):
         optimizer.zero_grad()
@@ -255,7 +259,7 @@ def test_value_head_has_its_own_scheduled_learning_rate():
     base, critic = trainer.optimizer.param_groups
     assert len(critic["params"]) == 2
     trainer.set_progress(0.5)
-    assert base["lr"] == pytest.approx(5e-4) and critic["lr"] == pytest.approx(1.5e-3)
+    assert float(base["lr"]) == pytest.approx(5e-4) and float(critic["lr"]) == pytest.approx(1.5e-3)
     assert trainer.ent_coef == pytest.approx(0.03)
     trainer.set_progress(1.0)
     assert base["lr"] == 0.0 and trainer.ent_coef == pytest.approx(0.01)
@@ -268,6 +272,21 @@ def test_progress_reaches_the_bound_of_the_action_width():
     assert float(model.core.log_std_max) == -1.0
 
 
+def test_a_start_leaves_the_width_of_actions_as_it_is():
+    config = ModelConfig(kind="classic", action_head="hybrid", init_log_std=-0.5, log_std_end=-1.5)
+    for bound, halfway in ((-1.2, -1.35), (squash.LOG_STD_MAX, (squash.LOG_STD_MAX - 1.5) / 2)):
+        model = build_model(config, D, COMM_START)
+        model.core.log_std_max.fill_(bound)
+        trainer = trainer_of(model)
+        trainer.start_from({})
+        trainer.set_progress(0.0)
+        assert float(model.core.log_std_max) == pytest.approx(bound)
+        resumed = trainer_of(build_model(config, D, COMM_START))
+        resumed.load_state_dict(trainer.state_dict())
+        resumed.set_progress(0.5)
+        assert float(resumed.model.core.log_std_max) == pytest.approx(halfway)
+
+
 def test_schedule_factor():
     assert [schedule_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
     assert [schedule_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
@@ -276,14 +295,66 @@ def test_schedule_factor():
         schedule_factor("steps", 0.0)
 
 
-def test_dead_steps_train_value_but_not_policy():
-    model = model_of()
-    buffer = rollout_of(model)
-    buffer.alive.zero_()
-    before = weights_of(model.core.actor_mean), weights_of(model.core.critic)
-    trainer_of(model).update(buffer, model.initial_state(N))
-    assert all(torch.equal(a, b) for a, b in zip(before[0], model.core.actor_mean.parameters(), strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(before[1], model.core.critic.parameters(), strict=True))
+def test_steps_of_the_dead_change_nothing():
+    results = []
+    for noise in (0.0, 1e3):
+        model = model_of()
+        buffer = rollout_of(model)
+        for part in (buffer.returns, buffer.advantages, buffer.values, buffer.logprobs):
+            part += noise * (1.0 - buffer.alive)
+        metrics = trainer_of(model).update(buffer, model.initial_state(N))
+        results.append((weights_of(model), metrics["explained_variance"], metrics["value_std"], metrics["return_std"]))
+    assert all(torch.equal(a, b) for a, b in zip(results[0][0], results[1][0], strict=True))
+    assert results[0][1:] == pytest.approx(results[1][1:])
+
+
+class TwoRanks(ProcessGroup):
+    """One of two ranks in threads of this process; only averages are exchanged."""
+
+    def __init__(self, rank: int, barrier: threading.Barrier, sent: list[list[torch.Tensor]]) -> None:
+        super().__init__(rank, 2)
+        self._barrier, self._sent = barrier, sent
+
+    def average(self, tensors) -> None:
+        self._sent[self.rank] = [tensor.clone() for tensor in tensors]
+        self._barrier.wait()
+        for tensor, *both in zip(tensors, *self._sent, strict=True):
+            tensor.copy_(sum(both) / 2)
+        self._barrier.wait()
+
+    def any(self, flag: bool) -> bool:
+        return flag
+
+    def all_gather(self, value):
+        return [value]
+
+    def merge_moments(self, count, mean, squares):
+        return count, mean, squares
+
+
+def test_ranks_weigh_by_their_living_rows(monkeypatch):
+    monkeypatch.setattr(ppo_losses, "normalize_advantages", lambda *_: None)
+    options = {
+        "update_epochs": 1, "num_minibatches": 1, "tbptt_chunk_length": T, "ent_coef": 0.0, "value_norm": False
+    }  # fmt: skip
+    barrier, sent = threading.Barrier(2), [[], []]
+
+    whole = rollout_of(model_of())
+    whole.alive[2:, 3:] = 0.0
+
+    def norm_of(rows: slice, model, group: ProcessGroup | None = None) -> float:
+        buffer = RolloutBuffer.create(T, len(range(N)[rows]), D, A)
+        buffer.obs_rows.copy_(whole.obs_rows[:, rows])
+        for name in ("actions", "logprobs", "dones", "advantages", "returns", "alive"):
+            getattr(buffer, name).copy_(getattr(whole, name)[:, rows])
+        trainer = trainer_of(model, group=group, **options)
+        return trainer.update(buffer, model.initial_state(buffer.num_agents))["grad_norm"]
+
+    with ThreadPoolExecutor(2) as pool:
+        halves = [slice(0, 3), slice(3, N)]
+        groups = [TwoRanks(rank, barrier, sent) for rank in (0, 1)]
+        found = list(pool.map(norm_of, halves, [model_of(), model_of()], groups))
+    assert found == pytest.approx([norm_of(slice(0, N), model_of())] * 2, rel=1e-4)
 
 
 def test_burn_in_steps_have_zero_weight():
@@ -315,6 +386,15 @@ def test_advantages_are_recomputed_only_on_request():
         trainer_of(model, recompute_advantages=again, lr=1e-2).update(buffer, model.initial_state(N))
         results.append(torch.allclose(buffer.advantages, once, atol=1e-6))
     assert results == [True, False]
+
+
+def test_rollout_is_scored_once_for_divergence_and_advantages(monkeypatch):
+    model = model_of()
+    trainer = trainer_of(model, target_kl=10.0, recompute_advantages=True, update_epochs=3)
+    score, calls = trainer._score_rollout, []
+    monkeypatch.setattr(trainer, "_score_rollout", lambda *args: calls.append(args) or score(*args))
+    metrics = trainer.update(rollout_of(model), model.initial_state(N))
+    assert len(calls) == 2 and metrics["epochs"] == 3 and metrics["kl"] != 0
 
 
 def test_evaluation_buffers_are_allocated_once():

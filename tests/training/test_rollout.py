@@ -131,6 +131,45 @@ def test_compute_gae_of_many_rows_matches_the_oracle(rng):
             assert float(buffer.returns[t, n]) == pytest.approx(trace + values[t], rel=1e-5, abs=1e-5)
 
 
+def test_compute_gae_continues_after_death_with_the_mean_value_of_living_mates(rng):
+    """The oracle treats each mech by itself: at a step that it does not live, its value is that of its mates."""
+    steps, team, gamma, lam = 9, 3, 0.9, 0.8
+    rows = range(2 * team)
+    buffer = RolloutBuffer.create(steps, len(rows), 2, 1)
+    buffer.team_size = team
+    values, rewards = ([[rng.gauss(0, 1) for _ in rows] for _ in range(steps + 1)] for _ in range(2))
+    alive = [[1.0 if t < (9, 2, 5, 4, 4, 6)[n] else 0.0 for n in rows] for t in range(steps + 1)]
+    dones = [[float(t == 7)] * len(rows) for t in range(steps + 1)]
+    alive[7:] = [[1.0] * len(rows)] * 3
+    bonus = [[rng.gauss(0, 1) * alive[t][n] * (t == 6) for n in rows] for t in range(steps)]
+
+    def of_team(x: list[float], has_own: list[float], n: int) -> float:
+        first = n // team * team
+        own = [x[m] for m in range(first, first + team) if has_own[m]]
+        return x[n] if has_own[n] else sum(own) / len(own) if own else 0.0
+
+    for name, x in (("values", values), ("rewards", rewards), ("alive", alive), ("dones", dones)):
+        getattr(buffer, name).copy_(torch.tensor(x[:steps]))
+    buffer.truncation_bonus.copy_(torch.tensor(bonus))
+    buffer.compute_gae(*(torch.tensor(x[steps]) for x in (values, dones)), gamma, lam, torch.tensor(alive[steps]))
+    for n in rows:
+        own = [of_team(values[t], alive[t], n) for t in range(steps + 1)]
+        trace = 0.0
+        for t in reversed(range(steps)):
+            ahead = 1.0 - dones[t + 1][n]
+            reward = rewards[t][n] + of_team(bonus[t], [float(b != 0) for b in bonus[t]], n)
+            trace = reward + gamma * ahead * own[t + 1] - own[t] + gamma * lam * ahead * trace
+            assert float(buffer.advantages[t, n]) == pytest.approx(trace, rel=1e-5, abs=1e-5)
+            assert float(buffer.returns[t, n]) == pytest.approx(trace + own[t], rel=1e-5, abs=1e-5)
+
+
+def test_return_of_the_last_living_step_has_the_discounted_rewards_after_it():
+    buffer = filled([0.0, 0.0, 1.0, 2.0], values=[0.0, 0.0, 50.0, 50.0])
+    buffer.alive[2:] = 0.0
+    _, returns = gae(buffer, next_done=1.0, gamma=0.5, lam=1.0)
+    assert returns[1] == 0.5 * 1.0 + 0.25 * 2.0, "what the critic says of a dead mech's zeros is not read"
+
+
 def test_compute_gae_keeps_the_boundary_values_and_marks_the_rollout_ready():
     buffer = RolloutBuffer.create(2, 3, 2, 1)
     next_value, next_done = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([0.0, 1.0, 0.0])
@@ -195,5 +234,5 @@ def test_rollout_statistics_exclude_absent_and_dead_mechs():
     assert same == pytest.approx(before, abs=1e-5)
     few.advantages[5:, 0], few.alive[5:, 0] = 1e6, 0.0
     after = read_scalars(rollout_statistics(few))[1]
-    assert after["adv_std"] < 2 and after["value_std"] == before["value_std"]
+    assert after["adv_std"] < 2 and after["reward_std"] == before["reward_std"]
     assert after["dead_share"] == pytest.approx(15 / 80)

@@ -137,6 +137,7 @@ class Collector:
         assert buffer.actions.shape[1:] == (rows, env.sizes.action_dim), "rollout and environment differ in actions"
         env.rows.attach(buffer.obs_rows[..., : env.sizes.obs_dim] if policy.central_dim else buffer.obs_rows)
         buffer.set_roles(env.rows.roles)
+        buffer.team_size = env.rows.team_size
 
     def set_teaching(self, teaching: Teaching) -> None:
         """Set the teacher's part in the coming rollout: whether it labels, and where the learner acts."""
@@ -192,7 +193,8 @@ class Collector:
         """Complete the rollout: the value of the next observation under the detached state, then advantages."""
         actor = self.actor
         value = actor.value(self.buffer.obs_rows[-1], actor.state, actor.next_done)
-        self.buffer.compute_gae(value, actor.next_done, actor.config.gamma, gae_lambda)
+        alive = actor.env.rows.of_mechs(actor.env.results.alive)
+        self.buffer.compute_gae(value, actor.next_done, actor.config.gamma, gae_lambda, alive)
 
     def carry(self) -> dict[str, Tensor]:
         actor = self.actor

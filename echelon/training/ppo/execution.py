@@ -22,7 +22,7 @@ from echelon.training.ppo.graph.update import GraphUpdate
 from echelon.training.ppo.host.steps import HostSteps
 from echelon.training.ppo.host.update import HostUpdate
 from echelon.training.ppo.losses import Gradients, Report, UpdateStats
-from echelon.training.ppo.optimizer import Optimizer
+from echelon.training.ppo.optimizer import LearningRate, Optimizer
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
@@ -67,7 +67,12 @@ def make_steps(parts: RolloutParts) -> Steps:
 
 
 def make_update(
-    gradients: Gradients, optimizer: Optimizer, pool: ThreadPool, group: ProcessGroup, report: Report
+    gradients: Gradients,
+    optimizer: Optimizer,
+    learning_rate: LearningRate,
+    pool: ThreadPool,
+    group: ProcessGroup,
+    report: Report,
 ) -> MinibatchUpdate:
     """Return how minibatches are trained on; ``report(what, terms)`` handles a loss or gradient that is not finite.
 
@@ -76,6 +81,6 @@ def make_update(
     flags = group.is_single and isinstance(optimizer, torch.optim.Adam) and not gradients.scaler.is_enabled()
     if not gradients.regime.packs and flags:
         adam = cast(torch.optim.Optimizer, optimizer)
-        return GraphUpdate(gradients, adam, report, record_cuda_graph if gradients.captures else None)
+        return GraphUpdate(gradients, adam, learning_rate, report, record_cuda_graph if gradients.captures else None)
     graphs = CudaGraphCache(gradients.whole_gradient) if gradients.captures else None
-    return HostUpdate(gradients, optimizer, pool, group, report, graphs)
+    return HostUpdate(gradients, optimizer, learning_rate, pool, group, report, graphs)

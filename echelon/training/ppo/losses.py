@@ -45,9 +45,9 @@ class LossInputs(NamedTuple):
     values: Tensor
     entropies: Tensor
     policy_weights: Tensor
-    """0 for dead mechs and in burn-in steps."""
+    """0 where ``value_weights`` is, and for advantages below ``ppo.advantage_share``."""
     value_weights: Tensor
-    """0 in burn-in steps only."""
+    """0 for dead mechs and in burn-in steps."""
     imitation_losses: Tensor | None = None
     """Negative log-likelihood of the teacher's actions; None without labels."""
     weighted_entropies: Tensor | None = None
@@ -227,21 +227,27 @@ class Gradients:
         return torch.autograd.grad(loss, self.parameters, allow_unused=True)
 
     def _terms_of(self, batch: Minibatch, part: slice) -> LossTerms:
-        obs, dones = batch.obs[:, part], batch.dones[:, part]
+        dones = batch.dones[:, part]
         state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
+        living = None if self.config.activation_checkpointing else _living(batch, part)
+
+        def of(x: Any) -> Any:
+            return x[:, part] if living is None else x[:, part].flatten(0, 1)[living]
+
+        obs = of(batch.obs)
         with self.precision():
-            labels = None if batch.labels is None else batch.labels[:, part]
-            scores = self._forward(obs, batch.actions[:, part], dones, state, batch.noise[:, part], labels)
+            labels = None if batch.labels is None else of(batch.labels)
+            scores = self._forward(obs, of(batch.actions), dones, state, of(batch.noise), labels, living)
         terms = self._terms(
             LossInputs(
-                batch.advantages[:, part],
-                batch.returns[:, part],
-                batch.old_logprobs[:, part],
+                of(batch.advantages),
+                of(batch.returns),
+                of(batch.old_logprobs),
                 scores.logprobs,
                 scores.values,
                 scores.entropies,
-                batch.policy_weights[:, part],
-                batch.value_weights[:, part],
+                of(batch.policy_weights),
+                of(batch.value_weights),
                 scores.imitation_losses,
                 weighted_entropies(scores, self.config),
             )
@@ -261,13 +267,16 @@ class Gradients:
         state: LSTMState,
         noise: Tensor,
         labels: Tensor | None,
+        living: Tensor | None,
     ) -> SequenceScores:
         """Score a chunk ``[L, B, ...]``; with activation checkpointing in spans that the backward pass recomputes.
 
-        Nothing is drawn inside, so the recomputation needs no generator state.
+        With ``living`` only those of its steps, ``[K, ...]``. Nothing is drawn inside, so the recomputation needs no
+        generator state.
         """
         if not self.config.activation_checkpointing:
-            return self.score(obs, actions, dones, state, noise, labels)
+            chosen = () if living is None else (living,)
+            return self.score(obs, actions, dones, state, noise, labels, *chosen)
         parts: list[SequenceScores] = []
         for first, end in chunk_spans(obs.shape[0], CHECKPOINTED_STEPS):
             own_labels = None if labels is None else labels[first:end]
@@ -277,6 +286,15 @@ class Gradients:
         names = [n for n in SequenceScores._fields if n != "state" and getattr(parts[0], n) is not None]
         joined = {name: torch.cat([getattr(p, name) for p in parts]) for name in names}
         return SequenceScores(**joined, state=state)
+
+
+def _living(batch: Minibatch, part: slice) -> Tensor | None:
+    """Return the living steps ``[K]`` among the flattened steps of the sequences ``part``; None evaluates all."""
+    if batch.alive is None:
+        return None
+    alive = batch.alive[:, part].flatten()
+    living = alive.nonzero().flatten()
+    return living if 0 < len(living) < len(alive) else None
 
 
 def _detached(terms: LossTerms) -> LossTerms:

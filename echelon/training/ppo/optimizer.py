@@ -55,26 +55,22 @@ class Combined:
 def make_optimizer(model: nn.Module, config: PPOConfig, *, capturable: bool = False) -> Optimizer:
     """Return the optimizer ``ppo.optimizer`` of a model's parameters; groups have their learning-rate factor.
 
-    ``capturable`` lets a captured graph step Adam, which then reads learning rates from the device.
+    Learning rates lie on the device; ``capturable`` lets a captured graph step Adam.
     """
     if config.optimizer == "adam":
         adam = _adam(model, config, muon=False)
-        if capturable:
-            for group in adam.param_groups:
-                group["capturable"] = True
-                group["lr"] = torch.tensor(group["lr"], device=group["params"][0].device)
+        for group in adam.param_groups:
+            group["capturable"] = capturable
         return adam
     matrices = [p for name, p in model.named_parameters() if _is_hidden_matrix(name, p)]
-    group = {"params": matrices, "lr": config.lr * config.muon_lr_mult, "lr_mult": config.muon_lr_mult}
+    group = {"params": matrices, "lr": _rate_of(model), "lr_mult": config.muon_lr_mult}
     muon = torch.optim.Muon([group], lr=config.lr, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
     return Combined({"adam": _adam(model, config, muon=True), "muon": muon})
 
 
-def set_lr(group: dict[str, Any], lr: float) -> None:
-    if isinstance(group["lr"], Tensor):
-        group["lr"].fill_(lr)
-    else:
-        group["lr"] = lr
+def _rate_of(model: nn.Module) -> Tensor:
+    """Return the learning rate of a group, before ``LearningRate`` sets it."""
+    return torch.zeros((), device=next(model.parameters()).device)
 
 
 def saved_state(optimizer: Optimizer) -> dict[str, Any]:
@@ -115,10 +111,64 @@ def _adam(model: nn.Module, config: PPOConfig, *, muon: bool) -> torch.optim.Ada
         if not (muon and _is_hidden_matrix(name, parameter)):
             (critic if CRITIC in name.split(".") else base).append(parameter)
     groups = [
-        {"params": base, "lr": config.lr, "lr_mult": 1.0},
-        {"params": critic, "lr": config.lr * config.critic_lr_mult, "lr_mult": config.critic_lr_mult},
+        {"params": base, "lr": _rate_of(model), "lr_mult": 1.0},
+        {"params": critic, "lr": _rate_of(model), "lr_mult": config.critic_lr_mult},
     ]
-    return torch.optim.Adam(groups, lr=config.lr, eps=config.adam_eps, fused=True)
+    return torch.optim.Adam(groups, eps=config.adam_eps, fused=True)
+
+
+LR_FACTOR_START = 0.01
+"""Factor on the scheduled learning rate after a start, and its lowest value."""
+LR_FACTOR_RATIO = 1.2
+"""Ratio of two successive factors, where they differ."""
+START_KL = 0.02
+"""Target of the KL divergence while the factor is below 1, where ``ppo.kl_lr_target`` sets none."""
+
+
+class LearningRate:
+    """The learning rate of every parameter group: that of the schedule, times a factor that keeps to the trust region.
+
+    Adam's first steps have the size of the learning rate whatever the gradient is, so the factor is low after a start,
+    also that of PPO after an imitation.
+    From minibatch to minibatch it rises while the KL divergence from the collecting policy is below half of the target,
+    and falls above its double. The target grows linearly over an update, to the one at its end. Without
+    ``ppo.kl_lr_target`` the factor stays at 1 once it is there. All lies on the device.
+    """
+
+    def __init__(self, optimizer: Optimizer, config: PPOConfig, device: torch.device) -> None:
+        self._groups, self._always = lambda: optimizer.param_groups, config.kl_lr_target > 0
+        self._target = config.kl_lr_target or START_KL
+        self.factor = torch.tensor(LR_FACTOR_START, device=device)
+        self._scheduled = torch.tensor(config.lr, device=device)
+        self._done, self._share = torch.zeros((), device=device), torch.zeros((), device=device)
+        self._apply()
+
+    def set(self, scheduled: float) -> None:
+        self._scheduled.fill_(scheduled)
+        self._apply()
+
+    def restart(self) -> None:
+        self.factor.fill_(LR_FACTOR_START)
+        self._apply()
+
+    def begin(self, minibatches: int) -> None:
+        """Begin an update of so many minibatches, over all epochs."""
+        self._done.zero_()
+        self._share.fill_(1.0 / minibatches)
+
+    def follow(self, kl: Tensor) -> None:
+        """Adapt the learning rate of the coming step to the divergence ``kl []`` in its minibatch."""
+        target = self._target * self._done
+        rises, falls = (self._done > 0) & (kl < target / 2), (self._done > 0) & (kl > 2 * target)
+        factor = torch.where(rises, self.factor * LR_FACTOR_RATIO, self.factor)
+        factor = torch.where(falls, factor / LR_FACTOR_RATIO, factor).clamp(LR_FACTOR_START, 1.0)
+        self.factor.copy_(factor if self._always else torch.where(self.factor < 1.0, factor, 1.0))
+        self._done += self._share
+        self._apply()
+
+    def _apply(self) -> None:
+        for group in self._groups():
+            torch.mul(self._scheduled * self.factor, group["lr_mult"], out=group["lr"])
 
 
 RAW_WEIGHTS = "raw_weights"

@@ -10,19 +10,20 @@ Shapes: ``T step, N learner row, D observation, A action, L chunk step, B sequen
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from echelon.config import PPOConfig
-from echelon.rl.actor_critic import PolicyCalls
+from echelon.rl.actor_critic import ActorCritic
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.execution import make_update
 from echelon.training.ppo.losses import Gradients, LossInputs, LossTerms, UpdateStats
-from echelon.training.ppo.optimizer import load_moments, make_optimizer, saved_state, set_lr
+from echelon.training.ppo.optimizer import LearningRate, load_moments, make_optimizer, saved_state
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import (
     ChunkStates,
@@ -38,6 +39,10 @@ from echelon.training.rollout import (
 from echelon.training.runtime.devices import low_precision
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
+from echelon.training.starting_point import RETURN_STATISTICS
+
+START_FROM_COUNT = 5e6
+"""Largest count of statistics that a run starts from."""
 
 
 class ReloadCheckpoint(RuntimeError):
@@ -56,14 +61,16 @@ class PPOTrainer:
         group: ProcessGroup | None = None,
     ) -> None:
         self.model = cast(Any, model)
+        self._core: ActorCritic = self.model.core
         self.config = config
         self.device = torch.device(device)
         self.group = group or ProcessGroup()
         self.return_normalizer = ReturnNormalizer(device=self.device, group=self.group)
         self.gradients = Gradients(model, config, self.device, self._terms)
         self.optimizer = make_optimizer(model, config, capturable=self.gradients.captures)
+        self.learning_rate = LearningRate(self.optimizer, config, self.device)
         self.minibatch_update = make_update(
-            self.gradients, self.optimizer, pool or ThreadPool(1), self.group, self._report
+            self.gradients, self.optimizer, self.learning_rate, pool or ThreadPool(1), self.group, self._report
         )
         self.ent_coef = config.ent_coef
         self._ent_coef = torch.tensor(config.ent_coef, device=self.device)
@@ -85,15 +92,15 @@ class PPOTrainer:
         self._ent_coef.fill_(self.ent_coef)
         lr_progress, factor = self.teaching.lr_progress, self.teaching.lr_factor
         self.lr = self.config.lr * factor * schedule_factor(self.config.lr_schedule, lr_progress)
-        for group in self.optimizer.param_groups:
-            set_lr(group, self.lr * group["lr_mult"])
-        if isinstance(self.model, PolicyCalls):
-            self.model.core.set_progress(progress)
+        self.learning_rate.set(self.lr)
+        self._core.set_progress(progress)
 
     def _set_teaching(self, teaching: Teaching) -> None:
         """Store the teacher's part; a captured gradient is captured again where other terms enter the loss."""
         before, self.teaching = self.teaching, teaching
         self._imitation_coef.fill_(teaching.coef)
+        if before.imitates and not teaching.imitates:
+            self.learning_rate.restart()
         if (before.imitates, before.has_labels) != (teaching.imitates, teaching.has_labels):
             self.minibatch_update.clear()
 
@@ -111,20 +118,22 @@ class PPOTrainer:
         cfg, kl, epochs = self.config, 0.0, 0
         length = chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
         states = chunk_states or self.chunk_states(buffer, init_state)
-        before = rollout_statistics(buffer)
+        before = rollout_statistics(buffer) | {"lr_factor": self.learning_rate.factor}
         if self.teaching.has_labels:
             before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
         self.minibatch_update.begin(buffer, length)
         for epoch in range(cfg.update_epochs):
             self._run_epoch(buffer, states, returns, length, epoch)
-            epochs, is_last = epoch + 1, epoch == cfg.update_epochs - 1
-            if not is_last and cfg.target_kl > 0 and not self.teaching.imitates:
-                kl = self._kl(buffer, init_state, length)
-                if kl > cfg.target_kl:
-                    break
-            if cfg.recompute_advantages and not is_last:
-                self._recompute(buffer, init_state, length)
+            epochs, stops = epoch + 1, cfg.target_kl > 0 and not self.teaching.imitates
+            if epochs == cfg.update_epochs or not (stops or cfg.recompute_advantages):
+                continue
+            logprobs, values = self._score_rollout(buffer, init_state, length)
+            if stops and (kl := self._kl(buffer, logprobs)) > cfg.target_kl:
+                break
+            if cfg.recompute_advantages:
+                buffer.values.copy_(values)
+                buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), cfg.gamma, cfg.gae_lambda)
                 returns = self._normalize(buffer, update_statistics=False)
         stats, before = self.minibatch_update.finish(before)
         return self._averaged({**before, **self._metrics(stats), "kl": kl, "epochs": epochs})
@@ -149,7 +158,10 @@ class PPOTrainer:
         return {
             "optimizer": saved_state(self.optimizer),
             "scaler": self.gradients.scaler.state_dict(),
-            "return_rms": self.return_normalizer.state_dict(),
+            RETURN_STATISTICS: self.return_normalizer.state_dict(),
+            "lr_factor": self.learning_rate.factor.clone(),
+            "imitates": self.teaching.imitates,
+            "log_std_start": self._core.log_std_span[0],
             "updates": self.updates,
             "nonfinite": self.nonfinite,
         }
@@ -160,12 +172,30 @@ class PPOTrainer:
         The moments of the optimizer are loaded; its options stay those of this trainer's configuration.
         """
         load_moments(self.optimizer, state["optimizer"])
+        self.teaching = replace(self.teaching, imitates=state.get("imitates", False))
+        self._core.log_std_span = (state.get("log_std_start", self._core.log_std_span[0]), self._core.log_std_span[1])
+        self.learning_rate.factor.copy_(torch.as_tensor(state.get("lr_factor", 1.0)))
         self.minibatch_update.clear()
         if state.get("scaler"):
             self.gradients.scaler.load_state_dict(state["scaler"])
-        self.return_normalizer.load_state_dict(state["return_rms"])
+        self.return_normalizer.load_state_dict(state[RETURN_STATISTICS])
         self.updates = int(state["updates"])
         self.nonfinite = int(state["nonfinite"])
+
+    def start_from(self, state: dict[str, Any]) -> None:
+        """Begin a new run with the model's loaded weights and what ``state``, another trainer's, has beside them.
+
+        Moments of another kind of optimizer are left out. Statistics count so little that they follow the new task, and
+        the bound of the log standard deviation begins at that of the weights.
+        """
+        if state.get("optimizer", {}).keys() == saved_state(self.optimizer).keys():
+            load_moments(self.optimizer, state["optimizer"])
+        if RETURN_STATISTICS in state:
+            self.return_normalizer.load_state_dict(state[RETURN_STATISTICS])
+        for count in (self.return_normalizer.count, self.model.obs_normalizer.count):
+            count.clamp_(max=START_FROM_COUNT)
+        if self._core.log_std_max is not None:
+            self._core.log_std_span = (float(self._core.log_std_max), self._core.log_std_span[1])
 
     def _terms(self, x: LossInputs) -> LossTerms:
         values = self.return_normalizer.normalize(x.values) if self.config.value_norm else x.values
@@ -185,7 +215,7 @@ class PPOTrainer:
         if not self.config.value_norm:
             return buffer.returns
         if update_statistics:
-            self.minibatch_update.update_returns(self.return_normalizer, buffer.returns, buffer.present)
+            self.minibatch_update.update_returns(self.return_normalizer, buffer.returns, buffer.alive)
         return self.return_normalizer.normalize(buffer.returns)
 
     def _run_epoch(self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int) -> None:
@@ -195,12 +225,14 @@ class PPOTrainer:
         )
         self.minibatch_update.make_room(plan)
         plan = upload_plan(plan, self.device)
-        counted = buffer.present
+        if epoch == 0:
+            self.learning_rate.begin(cfg.update_epochs * len(plan))
+        counted = buffer.alive * buffer.present
         if cfg.burn_in_steps:
             counted = counted * (buffer.ages() >= cfg.burn_in_steps)
-        scored = buffer.alive
+        scored = None
         if cfg.advantage_share < 1.0 and not self.teaching.imitates:
-            scored = ppo_losses.largest_advantages(buffer.advantages, counted * buffer.alive, cfg.advantage_share)
+            scored = ppo_losses.largest_advantages(buffer.advantages, counted, cfg.advantage_share)
         batches = (
             gather_minibatch(
                 buffer,
@@ -226,19 +258,11 @@ class PPOTrainer:
         if self.config.nonfinite_policy == "reload":
             raise ReloadCheckpoint(message)
 
-    def _kl(self, buffer: RolloutBuffer, init_state: LSTMState, length: int) -> float:
-        """Return the mean KL estimate over living steps between the collecting and the current policy."""
-        logprobs, _ = self._score_rollout(buffer, init_state, length)
+    def _kl(self, buffer: RolloutBuffer, logprobs: Tensor) -> float:
+        """Return the mean KL estimate over living steps from the collecting policy to that of ``logprobs [T, N]``."""
         kl = ((buffer.logprobs - logprobs) * buffer.alive).sum() / buffer.alive.sum().clamp_min(1.0)
         self.group.average([kl])
         return float(kl)
-
-    def _recompute(self, buffer: RolloutBuffer, init_state: LSTMState, length: int) -> None:
-        _, values = self._score_rollout(buffer, init_state, length)
-        buffer.values.copy_(values)
-        buffer.compute_gae(
-            buffer.next_value.clone(), buffer.next_done.clone(), self.config.gamma, self.config.gae_lambda
-        )
 
     @torch.no_grad()
     def _score_rollout(self, buffer: RolloutBuffer, state: LSTMState, length: int) -> tuple[Tensor, Tensor]:

@@ -150,7 +150,7 @@ Clock = Callable[[], float]
 
 
 class RunClock:
-    """The elapsed wall time of a run over all of its sessions.
+    """The elapsed wall time of a run over all of its sessions, from ``start`` on, which excludes their set-up.
 
     It is read once per update and each reading is logged, so that a run whose ``clock`` returns the logged times is
     bit-equal.
@@ -158,14 +158,18 @@ class RunClock:
 
     def __init__(self, group: ProcessGroup, clock: Clock | None = None) -> None:
         self._group, self._clock = group, clock or self._wall_clock
-        self.restart(0.0)
+        self._before = self._began = 0.0
+        self._runs = False
 
     def restart(self, elapsed_s: float) -> None:
         self._before, self._began = elapsed_s, time.monotonic()
+
+    def start(self) -> None:
+        self._runs, self._began = True, time.monotonic()
 
     def read(self) -> float:
         """Return the elapsed time [s], rank 0's on every rank."""
         return self._group.broadcast(self._clock())
 
     def _wall_clock(self) -> float:
-        return self._before + time.monotonic() - self._began
+        return self._before + (time.monotonic() - self._began if self._runs else 0.0)

@@ -83,6 +83,7 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
         max_grad_norm=0.5,
         explained_variance=0.93 - 0.9 * math.exp(-share * 12) + 0.015 * rng.gauss(0, 1),
         lr=1e-3 * (1 - share),
+        lr_factor=0.5,
         agreement=1 - 0.5 * math.exp(-share * 20), imitation_loss=2.5 + 10 * math.exp(-share * 20),
         learner_share=min(0.5, 2 * share),
         ent_coef=0.001,

@@ -27,6 +27,7 @@ from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer_stepwise
 from echelon.training.ppo.graph.capture import WARM_UP, CudaGraphCache
 from echelon.training.ppo.losses import Gradients, LossTerms, Report, UpdateStats
+from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, chunk_spans
 from echelon.training.runtime.devices import read, read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -83,12 +84,17 @@ class GraphUpdate:
     skips_idle = False
 
     def __init__(
-        self, gradients: Gradients, optimizer: torch.optim.Optimizer, report: Report, record: Record | None = None
+        self,
+        gradients: Gradients,
+        optimizer: torch.optim.Optimizer,
+        learning_rate: LearningRate,
+        report: Report,
+        record: Record | None = None,
     ) -> None:
         """``record`` captures a minibatch, None trains without graphs."""
         self.gradients, self.optimizer, self.config = gradients, optimizer, gradients.config
         self.rows: list[Tensor] = []
-        self._report = report
+        self._report, self._learning_rate = report, learning_rate
         self._graphs = CudaGraphCache(self._train, record, self._warm_up) if record is not None else None
         self._places: list[str] = []
         """Where each of ``rows`` was trained, for messages."""
@@ -103,6 +109,8 @@ class GraphUpdate:
         """Whether a gradient reaches each parameter."""
         self._finite = torch.zeros((), device=device)
         """Finite minibatches since the last optimizer step."""
+        self._rows = torch.zeros((), device=device)
+        """Rows of these minibatches."""
         self._found_inf = torch.zeros((), device=device)
         self._zero = torch.zeros((), device=device)
 
@@ -168,17 +176,20 @@ class GraphUpdate:
         """Return the figures ``[W]`` of a minibatch that is trained on, without reading a value of the device."""
         terms, gradients = self.gradients.whole_gradient(batch)
         finite = terms.loss.isfinite()
+        self._learning_rate.follow(terms.approx_kl)
         self._finite += finite
+        self._rows += torch.where(finite, batch.rows, 0.0)
         self._used = [gradient is not None for gradient in gradients]
         for total, gradient in zip(self._sums, gradients, strict=True):
             if gradient is not None:
-                total.add_(torch.where(finite, gradient, 0.0), alpha=1.0 / self.config.grad_accum_steps)
+                total.add_(torch.where(finite, gradient * batch.rows, 0.0))
         norm, step = self._step() if steps else (self._zero, self._zero)
         return torch.stack([*(term.float() for term in terms), finite.float(), norm.float(), step])
 
     def _step(self) -> tuple[Tensor, Tensor]:
         """Clip and apply the sums, and clear them; return the norm, and what ``MinibatchFigures.steps`` has."""
         self._bind()
+        torch._foreach_div_(self._sums, self._rows.clamp_min(1.0))  # pyright: ignore[reportPrivateImportUsage]
         norm = nn.utils.clip_grad_norm_(self.gradients.parameters, self.config.max_grad_norm)
         step = torch.where(self._finite > 0, torch.where(norm.isfinite(), 1.0, -1.0), 0.0)
         self._found_inf.copy_(step <= 0)
@@ -186,6 +197,7 @@ class GraphUpdate:
         for total in self._sums:
             total.zero_()
         self._finite.zero_()
+        self._rows.zero_()
         return norm, step
 
     def _bind(self) -> None:

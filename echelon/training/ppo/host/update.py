@@ -15,7 +15,7 @@ from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats
-from echelon.training.ppo.optimizer import Optimizer
+from echelon.training.ppo.optimizer import LearningRate, Optimizer
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_slices
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -29,6 +29,7 @@ class HostUpdate:
         self,
         gradients: Gradients,
         optimizer: Optimizer,
+        learning_rate: LearningRate,
         pool: ThreadPool,
         group: ProcessGroup,
         report: Report,
@@ -37,6 +38,9 @@ class HostUpdate:
         """With ``graphs`` the gradient of a minibatch is computed whole, by a captured graph."""
         self.gradients, self.optimizer, self.graphs = gradients, optimizer, graphs
         self._pool, self._group, self._report = pool, group, report
+        self._learning_rate = learning_rate
+        self._rows = 0.0
+        """Rows of the accumulated minibatches, in the mean over ranks."""
         self.stats = UpdateStats()
         self.packed: PackedRollout | None = None
         # a compiled or captured gradient is made for one shape
@@ -100,27 +104,31 @@ class HostUpdate:
         gradients = [p[1] for p in parts if p[1] is not None]
         return terms, gradients if len(gradients) == len(parts) else None
 
-    def add(self, gradients: list[Gradient]) -> None:
-        """Add micro-batch gradients to ``p.grad``, divided by the minibatches of one optimizer step.
+    def add(self, gradients: list[Gradient], rows: float) -> None:
+        """Add micro-batch gradients to ``p.grad``, times the ``rows`` of their minibatch.
 
         The gradients are not modified: compiled functions may return one tensor for two parameters.
         """
-        count = self.gradients.config.grad_accum_steps
         for micro_batch in gradients:
             for parameter, gradient in zip(self.gradients.parameters, micro_batch, strict=True):
                 if gradient is None:
                     continue
                 if parameter.grad is None:
-                    parameter.grad = gradient / count
+                    parameter.grad = gradient * rows
                 else:
-                    parameter.grad.add_(gradient, alpha=1.0 / count)
+                    parameter.grad.add_(gradient, alpha=rows)
 
     def _accumulate(self, batch: Minibatch, location: str) -> bool:
         terms, gradients = self.gradients_of(batch)
         if self._group.any(gradients is None):
             self._report(f"loss at {location}", terms)
             return False
-        self.add(gradients or [])
+        own = batch.rows.float()
+        kl, rows = torch.stack([own * terms.approx_kl, own]).unbind()
+        self._group.average([kl, rows])
+        self._learning_rate.follow(kl / rows.clamp_min(1.0))
+        self.add(gradients or [], float(own))
+        self._rows += float(rows)
         self.stats.terms.append(terms)
         return True
 
@@ -130,7 +138,10 @@ class HostUpdate:
         A gradient that overflows float16 skips the step and lowers the loss scale; that is no fault.
         """
         parameters, scaler = self.gradients.parameters, self.gradients.scaler
-        self._group.average([p.grad for p in parameters if p.grad is not None])
+        grads = [p.grad for p in parameters if p.grad is not None]
+        self._group.average(grads)
+        torch._foreach_mul_(grads, 1.0 / max(self._rows, 1.0))  # pyright: ignore[reportPrivateImportUsage]
+        self._rows = 0.0
         optimizer = cast(torch.optim.Optimizer, self.optimizer)
         scaler.unscale_(optimizer)
         norm = float(nn.utils.clip_grad_norm_(parameters, self.gradients.config.max_grad_norm))
