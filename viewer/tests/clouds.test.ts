@@ -2,7 +2,7 @@
 
 import { Vector3 } from "three";
 import { describe, expect, test } from "vitest";
-import { cloudShape, cloudsAt, inSmoke } from "../src/data/clouds";
+import { cloudShape, cloudsAt, inSmoke, thinned } from "../src/data/clouds";
 import { conditionText } from "../src/text";
 import { APPEARANCES, Appearance } from "../src/palette";
 import { MechFlag } from "../src/protocol.gen";
@@ -14,6 +14,10 @@ import { type Expected, expectedOf, replayOf, smallReplay } from "./fixtures";
 const LIFE = 10;
 
 const { header, chunks } = replayOf("smoke.ecr");
+
+test("many clouds at a time are thinner, few keep their opacity", () => {
+  expect([0, 1, 8, 16, 64].map((clouds) => thinned(0.8, clouds))).toEqual([0.8, 0.8, 0.8, 0.4, 0.1]);
+});
 
 describe("cloudsAt", () => {
   test("matches the clouds that Python wrote, in match ticks", () => {

@@ -7,6 +7,7 @@ import type { Chunk } from "./replay";
 
 const GROW_S = 0.5; // time from burst to full size
 const THIN_S = 1.5; // final part of the lifetime, in which it thins out
+const DENSE = 8; // most clouds at a time that keep their opacity
 const SMALLEST = 0.18; // initial size, as a share of the full size
 
 export interface Cloud {
@@ -28,6 +29,11 @@ export function cloudShape(age: number, life: number): { size: number; density: 
   // it expands fast, slows down, and swells slightly as it thins
   const size = SMALLEST + (1 - SMALLEST) * (1 - (1 - grown) ** 3) + 0.1 * smooth(1 - left);
   return { size, density: smooth(left) * Math.min(1, age / 0.12 + 0.25) };
+}
+
+/** Return the opacity of clouds: many at a time are thinner, so that they do not hide the battle. */
+export function thinned(opacity: number, clouds: number): number {
+  return opacity * Math.min(1, DENSE / Math.max(1, clouds));
 }
 
 /** Return the clouds of a chunk that exist at a tick, oldest first. */

@@ -43,6 +43,19 @@ export function button(label: string, content: Child, onclick: () => void, class
   return el("button", properties, [content]);
 }
 
+/** Create a button with an icon and, where there is room or on phones, its word. */
+export function wordButton(
+  word: string,
+  label: string,
+  path: string,
+  onclick: () => void,
+  className = "button",
+): HTMLButtonElement {
+  const made = button(label, icon(path), onclick, className);
+  made.append(el("span", { class: "word", text: word }));
+  return made;
+}
+
 /** Create a button with its name as text. */
 export function textButton(text: string, onclick: () => void, className = "button"): HTMLButtonElement {
   return el("button", { class: className, text, attributes: { type: "button" }, onclick });

@@ -5,7 +5,7 @@ import * as control from "../control";
 import type { KeyRow } from "../input";
 import type { CameraMode, MatchState, ViewerState } from "../state";
 import { isDamage } from "../data/store";
-import { ICONS, button, el, icon, setText } from "./dom";
+import { ICONS, button, el, icon, setText, wordButton } from "./dom";
 import { Dialogs } from "./dialogs";
 import { EndCard } from "./end_card";
 import { Feed } from "./feed";
@@ -93,32 +93,34 @@ export class Hud {
       director: camera("Director: shows the fights by itself (Y)", "Director", ICONS.director, "director"),
       orbit: camera("Orbit (O)", "Orbit", ICONS.orbit, "orbit"),
       follow: camera("Follow mech (F)", "Follow", ICONS.follow, "follow"),
-      first: camera("First person (V)", "First person", ICONS.first, "first"),
-      top: camera("Top-down (T)", "Top-down", ICONS.top, "top"),
+      first: camera("First person (V)", "Cockpit", ICONS.first, "first"),
+      top: camera("Top-down (T)", "Top", ICONS.top, "top"),
       free: camera("Free camera (E)", "Free", ICONS.free, "free"),
     };
     this.pilot = new MechAnalysisPanel(state);
     this.minimap = new Minimap(state);
     this.welcome = new WelcomeCard(state);
     this.layerLegend = new LayerLegend(state);
-    this.fog = button("Fog of war (G)", icon(ICONS.fog), () => control.cycleFog(state));
-    this.layer = button("Ground overlay (H)", icon(ICONS.layer), () => control.cycleLayer(state));
-    this.links = button("Sensor and targeting lines (X)", icon(ICONS.links), () => control.toggle(state, "showLinks"));
+    this.fog = wordButton("Fog", "Fog of war (G)", ICONS.fog, () => control.cycleFog(state));
+    this.layer = wordButton("Ground", "Ground overlay (H)", ICONS.layer, () => control.cycleLayer(state));
+    this.links = wordButton("Lines", "Sensor and targeting lines (X)", ICONS.links, () =>
+      control.toggle(state, "showLinks"),
+    );
     this.timeline.views.append(...Object.values(this.cameras), el("hr"), this.fog, this.layer, this.links);
     const { tools } = this;
     tools.append(
-      button("Mech analysis (U)", icon(ICONS.pilot), () => {
+      wordButton("Mech", "Mech analysis (U)", ICONS.pilot, () => {
         control.selectAny(state);
         control.toggle(state, "showPilot");
       }),
-      button("Match charts (C)", icon(ICONS.chart), () => control.toggle(state, "showChart")),
-      button("Scoreboard: all mechs (M)", icon(ICONS.table), () => control.toggle(state, "showTable")),
-      button("Minimap (I)", icon(ICONS.map), () => control.toggle(state, "showMap")),
-      button("Share (Q)", icon(ICONS.share), () => control.toggle(state, "showShare")),
-      button("Settings (/)", icon(ICONS.settings), () => control.toggle(state, "showSettings")),
-      button("Shortcuts (?)", icon(ICONS.help), () => control.toggle(state, "showHelp")),
+      wordButton("Charts", "Match charts (C)", ICONS.chart, () => control.toggle(state, "showChart")),
+      wordButton("Scores", "Scoreboard: all mechs (M)", ICONS.table, () => control.toggle(state, "showTable")),
+      wordButton("Map", "Minimap (I)", ICONS.map, () => control.toggle(state, "showMap")),
+      wordButton("Share", "Share (Q)", ICONS.share, () => control.toggle(state, "showShare")),
+      wordButton("Setup", "Settings (/)", ICONS.settings, () => control.toggle(state, "showSettings")),
+      wordButton("Help", "Shortcuts (?)", ICONS.help, () => control.toggle(state, "showHelp")),
     );
-    const fill = button("Fullscreen (\\)", icon(ICONS.fullscreen), toggleFullscreen);
+    const fill = wordButton("Full", "Fullscreen (\\)", ICONS.fullscreen, toggleFullscreen);
     fill.hidden = !canFillScreen();
     tools.append(fill);
     const corner = el("div", { class: "corner" }, [

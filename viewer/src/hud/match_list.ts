@@ -11,7 +11,7 @@ import { brand, pageLinks } from "./page_header";
 import type { Thumbnails } from "./thumbnails";
 import { endingText, isHuman, policyName, runLabel, sideNames } from "../text";
 
-const GOAL = "Teams of mechs, flown by trained policies or scripted bots, fight for a zone. Open a match to watch it.";
+const GOAL = "Teams of mechs, flown by trained policies or scripted bots, fight for a zone.";
 const KINDS: Record<string, string> = { eval: "evaluation", arena: "league", sim: "simulation", play: "play session" };
 const MOST_NAMED = 3; // pilots of a branch that are named
 
@@ -187,7 +187,7 @@ export function startWith(matches: readonly MatchSummary[], showsResult: boolean
   const ended = matches.filter(
     (match) => match.complete && !match.live && !match.parent && match.winner >= 0 && !sideNames(match).some(isHuman),
   );
-  if (matches.length < 2) return [undefined, ""];
+  if (matches.length < 2) return [ended[0], ""];
   if (matches[0].live) return [matches[0], "it is live now"];
   const close = showsResult ? closest(ended) : undefined;
   return close ? [close, "the closest finish"] : [ended[0], "the newest finished match"];
@@ -195,6 +195,7 @@ export function startWith(matches: readonly MatchSummary[], showsResult: boolean
 
 export class MatchList {
   private readonly grid = el("ul", { class: "cards" });
+  private readonly start = el("a", { class: "button framed primary start" }); // opens the proposed match
   private readonly count = el("span", { class: "list-count soft" });
   private readonly empty = el("div", { class: "list-empty" });
   private readonly run = el("select", { aria: { label: "Run" } });
@@ -228,7 +229,10 @@ export class MatchList {
     this.spoilers.addEventListener("change", () => actions.showResults(this.spoilers.checked));
     this.more = textButton("Show more", () => actions.more(), "button more framed");
     this.root = el("main", { class: "list-page" }, [
-      el("header", { class: "hero" }, [brand(GOAL), drop, pick]),
+      el("header", { class: "hero" }, [
+        el("div", { class: "hero-words" }, [brand(GOAL), this.start, drop, pick]),
+        el("img", { class: "hero-picture", attributes: { src: "./fight.webp", alt: "", loading: "lazy" } }),
+      ]),
       el("div", { class: "filters" }, [
         pageLinks("list"),
         this.count,
@@ -277,6 +281,12 @@ export class MatchList {
       cards.set(match.id, card);
     }
     this.cards = cards;
+    this.start.hidden = !pick;
+    if (pick) {
+      this.start.href = `#match=${pick.id}`;
+      setText(this.start, `▶ Watch ${sideNames(pick).join(" against ")}`);
+      this.start.title = why;
+    }
     const groups = byRun(shown).flatMap(([run, group]) => {
       const head = this.heads.get(run) ?? el("li", { class: "run-head" }, [el("h3"), el("span"), el("b")]);
       this.heads.set(run, head);

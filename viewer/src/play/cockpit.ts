@@ -377,7 +377,7 @@ export class Cockpit {
     let [title, text] = ["", ""];
     const wait = session && now - this.openedAt > WAIT_MS ? waitLine(session, play.seats) : null;
     if (phase === "lost")
-      [title, text] = ["Connection lost", "The mech holds still. Its seat is reserved for a minute; connecting again…"];
+      [title, text] = ["Connection lost", "The mech holds still. Its seat is reserved for 60 s; connecting again…"];
     else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
     else if (play.progress !== "") [title, text] = [play.progress, ""];
     else if (ended) {

@@ -1,5 +1,5 @@
-// Keyboard, mouse, touch and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still; the
-// mouse aims once the page has captured it.
+// Keyboard, mouse, touch and gamepad of the cockpit. While a dialog is open they do nothing but hold the mech still;
+// the mouse aims once the page has captured it.
 
 import { recall, remember } from "../storage";
 import { type Axes, defaultAxes, parseAxes } from "./axes";

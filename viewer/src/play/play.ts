@@ -4,7 +4,7 @@ import type { Api } from "../client";
 import { ServerSource } from "../data/source";
 import { ChunkStore } from "../data/store";
 import { Dialogs } from "../hud/dialogs";
-import { button, el, icon } from "../hud/dom";
+import { el, wordButton } from "../hud/dom";
 import type { PlaySource } from "../protocol.gen";
 import type { Ghost, MatchState, ViewerState } from "../state";
 import type { Command } from "./bindings";
@@ -24,7 +24,7 @@ const TRIES = 5; // attempts to find one that was just written
 const TRY_MS = 700;
 const INSETS = { left: 8, top: 64, right: 8, bottom: 64 }; // of the picture in the cockpit [CSS px]
 const PLAY_ICON = "M7 5v14l11-7zM3 5v14";
-const WHAT_IF_ICON = "M6 3v8a5 5 0 0 0 5 5h7M15 13l3 3-3 3M6 3v18";
+const WHAT_IF = "M6 3v8a5 5 0 0 0 5 5h7M15 13l3 3-3 3M6 3v18";
 
 /** Return the token in the address of a session, which is removed from it, else that of this tab. */
 export function takeToken(): { token: string; fresh: boolean } {
@@ -34,13 +34,6 @@ export function takeToken(): { token: string; fresh: boolean } {
   remember("seat", "");
   history.replaceState(null, "", location.pathname + location.search);
   return { token: found[1], fresh: true };
-}
-
-/** Create a button with an icon and, where there is room, its word. */
-function worded(word: string, label: string, path: string, act: () => void): HTMLButtonElement {
-  const made = button(label, icon(path), act, "button worded");
-  made.append(el("span", { class: "word", text: word }));
-  return made;
 }
 
 export class Play {
@@ -98,8 +91,14 @@ export class Play {
     ]);
     this.dialogs = new Dialogs(this.root);
     this.tools = [
-      worded("Take over", "Take over here (Enter)", PLAY_ICON, () => this.openTakeOver()),
-      worded("What if?", "What if? Continuations from here (;)", WHAT_IF_ICON, () => this.openWhatIf()),
+      wordButton("Fly", "Take over here (Enter)", PLAY_ICON, () => this.openTakeOver(), "button worded"),
+      wordButton(
+        "What if",
+        "What if? Continuations from here (;)",
+        WHAT_IF,
+        () => this.openWhatIf(),
+        "button worded",
+      ),
     ];
   }
 

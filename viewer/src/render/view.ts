@@ -2,7 +2,7 @@
 // it again. The only path from the state to the GPU.
 
 import { Vector3 } from "three";
-import { cloudsAt } from "../data/clouds";
+import { cloudsAt, thinned } from "../data/clouds";
 import { isShown } from "../data/fog_of_war";
 import type { Contact } from "../data/cursor";
 import { isPerceived, perceive } from "../data/perception";
@@ -291,7 +291,7 @@ export class MatchView {
     this.debris?.update(recent, state.tick);
     const smoke = state.smoke === "off" ? [] : cloudsAt(chunk, match.header, state.tick);
     this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.appearances ?? null, !this.tier.patterns);
-    this.clouds.opacity = SMOKE[state.smoke];
+    this.clouds.opacity = thinned(SMOKE[state.smoke], smoke.length);
     this.clouds.update(
       smoke,
       this.stage.camera.position,

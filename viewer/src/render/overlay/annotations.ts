@@ -9,7 +9,7 @@ import { isHidden } from "../../data/line_of_sight";
 import { type Belief, beliefsAt } from "../../data/observations";
 import { contactText, isFresh, markedContacts, memoryOf } from "../../data/perception";
 import { sensorRanges } from "../../data/sensor_ranges";
-import { frontLine } from "../../data/front_line";
+import { type Piece, frontLine } from "../../data/front_line";
 import { type Pack, isBattle, packsOf } from "../../data/packs";
 import { isOver, zoneText } from "../../score_text";
 import { mechName, sideName } from "../../text";
@@ -72,10 +72,11 @@ export class Annotations {
     const living = this.living(inputs);
     const hidden = this.hiddenMechs(living, inputs);
     const pilot = inputs.contacts === null ? -1 : selected;
+    const front = state.showLinks && pilot < 0 ? frontLine(match.header, match.poses, match.shown) : [];
     if (state.showLinks && pilot < 0) {
       const ranges = selected < 0 ? [] : sensorRanges(match, selected).filter(({ mech }) => mech === selected);
       drawRings(overlay, ranges, match.poses, inputs.heights);
-      drawFront(overlay, frontLine(match.header, match.poses, match.shown));
+      drawFront(overlay, front);
       const beliefs = this.beliefs(state, inputs.chunk);
       const inside = state.camera.mode === "first";
       drawLinks(overlay, linksOf(match, inputs.chunk, state.tick, selected, inside, beliefs !== null));
@@ -86,8 +87,8 @@ export class Annotations {
     if (pilot < 0) drawSigns(overlay, inputs.camera, match, this.mechs, living, selected, (mech) => hidden.has(mech));
     const boxes = [...state.covered];
     if (inputs.contacts) boxes.push(...this.drawInstruments(state, inputs, inputs.contacts));
-    if (state.showBars) boxes.push(...this.drawLabels(state, inputs, living, hidden, boxes));
-    this.numbers.draw(overlay, boxes);
+    if (state.showBars) boxes.push(...this.drawLabels(state, inputs, living, hidden, boxes, front));
+    if (!isBattle(living.length)) this.numbers.draw(overlay, boxes); // they would hide the melee
   }
 
   /** Draw what the pilot of the first-person view perceives; returns the boxes that labels keep off. */
@@ -146,6 +147,7 @@ export class Annotations {
     living: readonly number[],
     hidden: ReadonlySet<number>,
     taken: readonly Box[],
+    front: readonly Piece[],
   ): Box[] {
     const { width, height, brush } = this.overlay;
     const { left, top, right, bottom } = state.insets;
@@ -162,7 +164,7 @@ export class Annotations {
       ...this.contactLabels(markedContacts(contacts, insight !== undefined)),
       ...(living.includes(state.selected) ? this.plate(state.selected, inputs, true, hidden) : []),
       ...(state.tick < CAPTIONS_S * this.match.header.tick_hz ? this.teamCaptions(living) : []),
-      ...(battle ? zone : []),
+      ...(battle ? [...zone, ...this.frontCaption(front, area)] : []),
       ...(battle && !inside ? this.packLabels(living, [state.selected, ...plated], inputs) : []),
       ...plated.flatMap((mech) => this.plate(mech, inputs, false, hidden)),
       ...(battle ? [] : zone),
@@ -238,6 +240,18 @@ export class Annotations {
       const y = Math.max(...spots.map((spot) => spot.y)) + painter.height + 14;
       return [{ x, y, width: painter.width, height: painter.height, painter }];
     });
+  }
+
+  /** Return the label of the front line, at its piece nearest to the middle of the picture. */
+  private frontCaption(front: readonly Piece[], area: Box): Candidate[] {
+    const spots = front.flatMap(([[x, y]]) => this.overlay.project(x, y, 0) ?? []);
+    const inside = spots.filter(({ x, y }) => x > area.left && x < area.right && y > area.top && y < area.bottom);
+    const off = ({ x, y }: { x: number; y: number }) =>
+      Math.hypot(2 * x - area.left - area.right, 2 * y - area.top - area.bottom);
+    const [spot] = inside.sort((a, b) => off(a) - off(b));
+    if (!spot) return [];
+    const painter = caption("Front line", ZONE_CSS, ZONE_PX);
+    return [{ x: spot.x, y: spot.y, width: painter.width, height: painter.height, painter, reach: ZONE_REACH }];
   }
 
   private zoneCaption(state: ViewerState, { chunk }: AnnotationInputs): Candidate[] {
