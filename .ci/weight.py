@@ -49,7 +49,10 @@ def main() -> int:
     limits = tomllib.loads((ROOT / ".ci/weight.toml").read_text())
     weight = {
         "product_lines": lines(
-            *(f"{top}/**/*.py" for top in ("echelon", "echelon_cli")), "viewer/src/**/*.ts", "viewer/src/**/*.css"
+            *(f"{top}/**/*.py" for top in ("echelon", "echelon_cli")),
+            "echelon/**/*.h",
+            "viewer/src/**/*.ts",
+            "viewer/src/**/*.css",
         ),
         "test_lines": lines("tests/**/*.py", "viewer/tests/**/*.ts"),
         "config_fields": fields(RunConfig),

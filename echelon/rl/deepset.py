@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from echelon.rl import host_kernels
+from echelon.rl.host_kernels import EntitySets
 from echelon.rl.regime import HOST, Regime
 from echelon.rl.squash import full_precision
 
@@ -71,6 +73,14 @@ class EntityRows(NamedTuple):
         return placed[surplus:].view(sets, slots, -1)
 
 
+def rows_of(sets: EntitySets) -> EntityRows:
+    """Return the entities of chosen sets in rows, by operations that a trace can follow."""
+    sizes = sets.sizes()
+    of_set = torch.arange(sizes.shape[0]).repeat_interleave(sizes)
+    entity = torch.arange(of_set.shape[0]) + (sets.offsets[sets.chosen] - sizes.cumsum(0) + sizes)[of_set]
+    return EntityRows(sets.features[entity], of_set, sets.slots[entity].long())
+
+
 class LayerNorm(nn.LayerNorm):
     """A layer norm that returns the precision of its input on a device, where autocast would return float32.
 
@@ -112,16 +122,28 @@ class DeepSetEncoder(nn.Module):
         self.rho = nn.Sequential(nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, output_dim))
         if key_dim:
             self.key = nn.Linear(hidden_dim, key_dim, bias=False)
+        self._fits_native = hidden_dim % host_kernels.LANES == key_dim % host_kernels.LANES == 0
 
-    def forward(self, entities: Tensor | EntityRows, mask: Tensor) -> Tensor:
+    def forward(self, entities: Tensor | EntityRows | EntitySets, mask: Tensor | None) -> Tensor:
         """Return the encoding ``[B, O]``; a set without a real entity is encoded as the zero sum."""
         return self.encode_with_keys(entities, mask, 0)[0]
 
-    def encode_with_keys(self, entities: Tensor | EntityRows, mask: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
+    def encode_with_keys(
+        self, entities: Tensor | EntityRows | EntitySets, mask: Tensor | None, slots: int
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the encoding ``[B, O]`` and the keys ``[B, slots, K]`` of the first slots, 0 where a slot is empty.
 
-        Keys are None without slots. An entity is real where ``mask`` is below 1; real ones may be packed already.
+        Keys are None without slots. An entity is real where ``mask`` is below 1; real ones may be packed already, and
+        sets of entities need no mask.
         """
+        if isinstance(entities, EntitySets):
+            if self.regime.native and self._fits_native:
+                key = self.key if slots else None
+                total, keys = host_kernels.encode_sets(entities, self.phi, key, slots, mean=self.aggregation == "mean")
+                return self.rho(total), keys
+            total, keys = self._sum_rows(rows_of(entities), entities.chosen.shape[0], slots)
+            return self._averaged(total, entities.sizes().to(total.dtype)), keys
+        assert mask is not None, "rows and tensors of entities need a mask"
         keep = (mask < 1.0).to(full_precision(mask).dtype)
         if isinstance(entities, EntityRows):
             total, keys = self._sum_rows(entities, mask.shape[0], slots)
@@ -129,9 +151,13 @@ class DeepSetEncoder(nn.Module):
             total, keys = self._sum_packed(entities, keep, slots)
         else:
             total, keys = self._sum_dense(entities, keep, slots)
+        return self._averaged(total, keep.sum(1)), keys
+
+    def _averaged(self, total: Tensor, counts: Tensor) -> Tensor:
+        """Return the encoding ``[B, O]`` of sums ``[B, H]`` of ``counts [B]`` entities."""
         if self.aggregation == "mean":
-            total = total / keep.sum(1, keepdim=True).clamp_min(1.0)
-        return self.rho(total), keys
+            total = total / counts.unsqueeze(-1).clamp_min(1.0)
+        return self.rho(total)
 
     def _sum_dense(self, entities: Tensor, keep: Tensor, slots: int) -> tuple[Tensor, Tensor | None]:
         encoded = self.phi(entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0))

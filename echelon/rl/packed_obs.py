@@ -18,7 +18,8 @@ from torch import Tensor
 
 from echelon.env.layout import CONTACT_DIM, END_BLOCKS, END_WIDTH, SQUAD_DIM, flat_offsets
 from echelon.rl.deepset import Compacted, EntityRows
-from echelon.rl.obs_norm import ObsNormalizer, clip_
+from echelon.rl.host_kernels import EntitySets
+from echelon.rl.obs_norm import OBS_CLIP, ObsNormalizer, clip_
 from echelon.rl.regime import HOST, Regime
 from echelon.rl.suite_model import JOINED_TO, SuiteObservation
 
@@ -80,10 +81,14 @@ def pack(
     """Return the normalized blocks of ``obs [..., D]``, entities packed in the order of rows and slots.
 
     There are as many rows as entities, or as ``room`` has for each kind: more entities than that lose the last ones.
+    Native operations take sets of entities instead, without a gradient of the observations.
     """
     fields: dict[str, Any] = _vectors(obs, layout, normalizer)
     rows = obs.flatten(0, -2)
     for name in layout.entities:
+        if room is None and regime.native and not obs.requires_grad:
+            fields[name], fields[MASKS[name]] = _sets(rows, layout, name, normalizer), None
+            continue
         fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]
         if room is None:
             fields[name] = EntityRows.padded(*_entities(rows, layout, name, normalizer), regime)
@@ -108,7 +113,7 @@ class PackedRollout:
         vectors = [_vectors(part, layout, normalizer) for part in parts]
         self._widths = {name: x.shape[-1] for name, x in vectors[0].items()}
         self._columns = torch.cat([torch.cat(list(part.values()), -1) for part in vectors])
-        self._kinds = {name: _Kind.of(parts, layout, name, normalizer) for name in layout.entities}
+        self._kinds = {name: _sets(obs.flatten(0, 1), layout, name, normalizer) for name in layout.entities}
         steps, rows = obs.shape[:2]
         self.index = torch.arange(steps * rows, device=obs.device).view(steps, rows)
         """Row of each observation ``[T, N]``."""
@@ -119,37 +124,8 @@ class PackedRollout:
         columns = self._columns.index_select(0, rows).view(*index.shape, -1)
         fields: dict[str, Any] = dict(zip(self._widths, columns.split(list(self._widths.values()), -1), strict=True))
         for name, kind in self._kinds.items():
-            fields[name], mask = kind.gather(rows)
-            fields[MASKS[name]] = mask.view(*index.shape, -1)
+            fields[name], fields[MASKS[name]] = kind._replace(chosen=rows), None
         return SuiteObservation(**fields)
-
-
-class _Kind(NamedTuple):
-    """The entities of one kind of a rollout."""
-
-    features: Tensor
-    """[P, F]"""
-    positions: Tensor
-    """Row of ``features`` of each slot [T * N, S], -1 where it is empty."""
-
-    @classmethod
-    def of(cls, parts: list[Tensor], layout: Packing, name: str, normalizer: ObsNormalizer) -> _Kind:
-        features, positions, count = [], [], 0
-        for part in parts:
-            found, sets, slots = _entities(part, layout, name, normalizer)
-            at = part.new_full((part.shape[0], layout.masks[name].width), -1, dtype=torch.int64)
-            at[sets, slots] = torch.arange(count, count + len(found), device=part.device)
-            features.append(found)
-            positions.append(at)
-            count += len(found)
-        return cls(torch.cat(features), torch.cat(positions))
-
-    def gather(self, rows: Tensor) -> tuple[EntityRows, Tensor]:
-        """Return the entities of ``rows [R]`` and the mask ``[R, S]`` of their slots, 1 for an empty one."""
-        positions = self.positions.index_select(0, rows)
-        sets, slots = (positions >= 0).nonzero(as_tuple=True)
-        features = self.features.index_select(0, positions[sets, slots])
-        return EntityRows.padded(features, sets, slots), (positions < 0).float()
 
 
 @dataclass(frozen=True)
@@ -185,6 +161,12 @@ def _vectors(obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> dict[st
 def _real(rows: Tensor, layout: Packing, name: str) -> Tensor:
     """Return which slots ``[R, S]`` of ``rows [R, D]`` have an entity."""
     return rows[:, slice(*layout.masks[name])] < 1.0
+
+
+def _sets(rows: Tensor, layout: Packing, name: str, normalizer: ObsNormalizer) -> EntitySets:
+    """Return the normalized entities of ``rows [R, D]``."""
+    blocks = [at for span, width in layout.entities[name] for at in (span.first, width)]
+    return EntitySets.of(rows, layout.masks[name], blocks, normalizer.scale, normalizer.shift, int(OBS_CLIP))
 
 
 def _entities(rows: Tensor, layout: Packing, name: str, normalizer: ObsNormalizer) -> tuple[Tensor, Tensor, Tensor]:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from echelon.rl import squash
+from echelon.rl import host_kernels, squash
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import HOST, Regime
 
@@ -135,12 +135,20 @@ class MinGRU(nn.Module):
         run = scan if self.regime.writes_gradients else scan_stepwise
         keep = 1.0 - dones.to(state.h.dtype).unsqueeze(-1)
         gates = squash.full_precision(self.layers(x))
-        y, memory = run(gates if living is None else spread(gates, living, dones), keep, state.h[0])
+        if living is not None:
+            gates = spread(gates, living, dones)
+        if self.regime.native and host_kernels.fits(gates, state.h):
+            run = host_kernels.scan
+        y, memory = run(gates, keep, state.h[0])
         return y, LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
 
     def step(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Return output ``[B, H]`` of one step ``x [B, F]`` and the next state ``[1, B, H]``; nothing is reset."""
-        update, output, candidate = _split(squash.full_precision(self.layers(x)))
+        gates = squash.full_precision(self.layers(x))
+        if self.regime.native and host_kernels.fits(gates, state.h):
+            y, memory = host_kernels.scan(gates.unsqueeze(0), torch.ones_like(gates[None, :, :1]), state.h[0])
+            return y[0], LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
+        update, output, candidate = _split(gates)
         memory = torch.lerp(state.h[0], candidate, update)
         return torch.lerp(candidate, memory, output), LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
 

@@ -30,16 +30,18 @@ class Regime(NamedTuple):
     """Layer norms return the precision of their input, where autocast would return float32."""
     writes_gradients: bool = True
     """Small operations have their gradients written out, which a compiler cannot look into."""
+    native: bool = False
+    """The operations of ``host_kernels`` are used, where widths fit."""
     pads_to_buckets: bool = True
     """Packed rows are padded to one of few lengths; a trace computes the padding instead."""
 
 
-HOST = Regime(packs=True, lstm="spans")
+HOST = Regime(packs=True, lstm="spans", native=True)
 DEVICE = Regime(packs=False, lstm="cells", lowers_norms=True)
 CUDA = DEVICE._replace(captures=True)
 TRACED = HOST._replace(pads_to_buckets=False)
 """Traces that run on a CPU only: their shapes depend on their inputs."""
-EXPORTED = HOST._replace(packs=False)
+EXPORTED = HOST._replace(packs=False, native=False)
 
 
 def regime_of(device: torch.device) -> Regime:
@@ -50,7 +52,7 @@ def regime_of(device: torch.device) -> Regime:
 
 def compiled(regime: Regime) -> Regime:
     """Return the regime of what ``torch.compile`` evaluates on the device of ``regime``."""
-    return regime._replace(packs=False, lstm="unrolled", writes_gradients=False)
+    return regime._replace(packs=False, lstm="unrolled", writes_gradients=False, native=False)
 
 
 def set_regime(model: nn.Module, regime: Regime) -> None:

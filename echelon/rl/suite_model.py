@@ -28,7 +28,7 @@ from echelon.env.layout import (
     position,
 )
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
-from echelon.rl.deepset import DeepSetEncoder, EntityRows, LayerNorm
+from echelon.rl.deepset import DeepSetEncoder, EntityRows, EntitySets, LayerNorm
 
 __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
 
@@ -51,12 +51,13 @@ class SuiteObservation:
     """Blocks of an observation, each ``[..., rows, features]`` or ``[..., features]``; masks are 1 for padding.
 
     Contacts and squad mates may be packed: rows of all observations in the order of the flattened leading axes.
+    ``EntitySets`` need no mask.
     """
 
-    contacts: Tensor | EntityRows
-    contact_mask: Tensor
-    squad: Tensor | EntityRows
-    squad_mask: Tensor
+    contacts: Tensor | EntityRows | EntitySets
+    contact_mask: Tensor | None
+    squad: Tensor | EntityRows | EntitySets
+    squad_mask: Tensor | None
     ego_state: Tensor
     suite_descriptor: Tensor
     panel_stats: Tensor
@@ -236,6 +237,9 @@ class CombatSuiteActorCritic(ActorCritic):
 def _hostile(obs: SuiteObservation) -> Tensor:
     """Return whether each slot that an action can target has a hostile contact ``[..., TARGET_DIM]``."""
     contacts = obs.contacts
+    if isinstance(contacts, EntitySets):
+        return contacts.first_slots(HOSTILE, TARGET_DIM) > 0
+    assert obs.contact_mask is not None, "rows and tensors of entities need a mask"
     if isinstance(contacts, EntityRows):
         sets = obs.contact_mask.numel() // obs.contact_mask.shape[-1]
         return contacts.by_slot(contacts.features[:, HOSTILE : HOSTILE + 1], sets, TARGET_DIM) > 0
