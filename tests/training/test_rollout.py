@@ -166,8 +166,8 @@ def test_compute_gae_continues_after_death_with_the_mean_value_of_living_mates(r
 def test_return_of_the_last_living_step_has_the_discounted_rewards_after_it():
     buffer = filled([0.0, 0.0, 1.0, 2.0], values=[0.0, 0.0, 50.0, 50.0])
     buffer.alive[2:] = 0.0
-    _, returns = gae(buffer, next_done=1.0, gamma=0.5, lam=1.0)
-    assert returns[1] == 0.5 * 1.0 + 0.25 * 2.0, "what the critic says of a dead mech's zeros is not read"
+    _, returns = gae(buffer, next_done=1.0, gamma=0.5, lam=0.5)
+    assert returns[1] == 0.25 * 1.0 + 0.0625 * 2.0, "what the critic says of a dead mech's zeros is not read"
 
 
 def test_compute_gae_keeps_the_boundary_values_and_marks_the_rollout_ready():
