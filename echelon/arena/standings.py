@@ -126,13 +126,7 @@ def head_to_head(store: Store, *, retired: bool = False, best: int | None = None
     rank = {i: n for n, i in enumerate(order)}
     name_of = entry_names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
-    counts: dict[tuple[str, str], list[int]] = {}
-    for row in store.read(
-        "SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' GROUP BY blue, red, winner"
-    ):
-        for one, other, side in ((row["blue"], row["red"], "blue"), (row["red"], row["blue"], "red")):
-            index = 0 if row["winner"] == side else 1 if row["winner"] == "draw" else 2
-            counts.setdefault((one, other), [0, 0, 0])[index] += row["n"]
+    counts = pair_results(store)
     known = [(a, b) for a, b in counts if a in rank and b in rank and a != b]
     played = sorted(known, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
     pairs = [_pair(a, b, counts[a, b], ratings[a], ratings[b]) for a, b in played]
@@ -146,6 +140,18 @@ def head_to_head(store: Store, *, retired: bool = False, best: int | None = None
         "pairs": pairs,
         "cycles": [[name_of[i] for i in cycle] for cycle in islice(_cycles(order, beats), MAX_CYCLES)],
     }
+
+
+def pair_results(store: Store) -> dict[tuple[str, str], list[int]]:
+    """Return wins, draws and losses of each entry against each other that it has played."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for row in store.read(
+        "SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' GROUP BY blue, red, winner"
+    ):
+        for one, other, side in ((row["blue"], row["red"], "blue"), (row["red"], row["blue"], "red")):
+            index = 0 if row["winner"] == side else 1 if row["winner"] == "draw" else 2
+            counts.setdefault((one, other), [0, 0, 0])[index] += row["n"]
+    return counts
 
 
 def _pair(one: str, other: str, counts: list[int], rating: Glicko2Rating, opponent: Glicko2Rating) -> dict[str, Any]:

@@ -125,9 +125,7 @@ def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
 
 
 def test_run_meets_and_retires_an_exploiter_that_joins_between_two_reads(small_run, tmp_path, monkeypatch, tidal_owl):
-    began: dict[
-        tuple[int, int], str
-    ] = {}  # opponent at the beginning of the running episode, by runner and environment
+    began: dict[tuple[int, int], str] = {}  # opponent that the running episode began with
     refreshes, retired = [], []
     after_step, refresh = OpponentRunner.after_step, LeagueClient.refresh_if_due
 

@@ -236,6 +236,18 @@ def test_pfsp_samples_league_entries_by_win_rate_through_promotion(opened):
         assert counts[name] / 4000 == pytest.approx(weight / sum(expected.values()), abs=0.02)
 
 
+def test_matches_of_the_league_are_the_first_estimate_of_a_win_rate(opened):
+    held = league(entry("mine", run=RUN, update=3), entry("weak"), entry("strong"))
+    src = source(held, pfsp=1.0)
+    src.update_from(held, results={"weak:1:2": [16, 2, 0], "strong:1:2": [0, 0, 18]})
+    assert src.priorities.win_rates == {"weak:1:2": (0.9, 18), "strong:1:2": (0.05, 18)}
+    assert draws(src)["candidate:strong"] / 4000 == pytest.approx(0.95 / 1.05, abs=0.02)
+    src.record_outcome("candidate:weak", "loss")
+    after = src.priorities.win_rates["weak:1:2"]
+    src.update_from(held, results={"weak:1:2": [30, 0, 0]})
+    assert src.priorities.win_rates["weak:1:2"] == after, "episodes of the learner as it is now count on"
+
+
 def test_pfsp_weighs_the_kinds_of_the_league_by_their_opponents(opened):
     held = league(entry("mine", run=RUN, update=3), entry("weak", "exploiter", target=RUN), entry("strong"))
     src = source(held, MixConfig(scripted=0.0, league=0.5, exploiters=0.5), pfsp=1.0, retire_win_rate=1.0)

@@ -19,7 +19,7 @@ import torch
 from echelon.arena.config import ArenaConfig
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.rounds import RoundCallbacks, play_rounds
-from echelon.arena.standings import RETIRED, matches, rating_shift, standings
+from echelon.arena.standings import RETIRED, matches, pair_results, rating_shift, standings
 from echelon.arena.store import FOLDER, Store, add_default_levels, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.config import RunConfig
@@ -28,7 +28,7 @@ from echelon.files import error_text, make_folder
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
-from echelon.training.opponents.league_source import LeagueSource
+from echelon.training.opponents.league_source import LeagueSource, run_entries
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.weights import export_policy_weights
@@ -76,16 +76,23 @@ class LeagueClient:
 
     def refresh(self) -> None:
         """Update the opponent source from the league; an error of rank 0 is raised on all ranks."""
-        league = self.group.broadcast(self._read() if self.group.is_main else None)
-        if isinstance(league, Exception):
-            raise league
-        assert league is not None
-        self.source.update_from(League.from_dict(league), self.runner.names)
+        read = self.group.broadcast(self._read() if self.group.is_main else None)
+        if isinstance(read, Exception):
+            raise read
+        assert read is not None
+        league, results = read
+        self.source.update_from(League.from_dict(league), self.runner.names, results)
 
-    def _read(self) -> dict[str, Any] | Exception:
+    def _read(self) -> tuple[dict[str, Any], dict[str, list[int]]] | Exception:
+        """Return the league, and the results of this run's entries in its matches by opponent."""
         try:
             with Store(self.path) as store:
-                return store.league().as_dict()
+                league, results = store.league(), {}
+                own = {entry.entry_id for entry in run_entries(league, self.source.run)}
+                for (one, other), counts in pair_results(store).items():
+                    if one in own and other not in own:
+                        results[other] = [a + b for a, b in zip(results.get(other, [0, 0, 0]), counts, strict=True)]
+                return league.as_dict(), results
         except LEAGUE_ERRORS as error:
             return error
 

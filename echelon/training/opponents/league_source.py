@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -79,10 +79,13 @@ class LeagueSource(OpponentMix):
         """Ids of the entries in use."""
         self._check_policy, self._device = check_policy, device
 
-    def update_from(self, league: League, in_use: Collection[str] = ()) -> None:
+    def update_from(
+        self, league: League, in_use: Collection[str] = (), results: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
         """Sample from this league from now on; raise ``ValueError`` if the target is not in it.
 
-        ``in_use`` are the opponents of running episodes, which these episodes keep.
+        ``in_use`` are the opponents of running episodes, which these episodes keep. ``results`` are wins, draws and
+        losses of this run's entries in the matches of the league, by opponent: the first estimate of the win rate.
         """
         cfg = self.cfg.league
         submitted = run_entries(league, self.run)
@@ -99,6 +102,8 @@ class LeagueSource(OpponentMix):
         self._signature = league.env_signature
         known = {**self._former, **self._entries}
         self._entries = entries_by_name(pool, known)
+        for entry_id, (wins, draws, losses) in (results or {}).items():
+            self.priorities.expect(entry_id, wins + draws / 2, wins + draws + losses)
         self._former = {name: known[name] for name in in_use if name in known and name not in self._entries}
         self._exploiters = {
             n for n, e in self._entries.items() if e.kind == "exploiter" and e.meta.get("target") in own_ids

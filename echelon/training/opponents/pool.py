@@ -87,6 +87,11 @@ class Priorities:
         episodes = min(episodes + 1, MEMORY)
         self.win_rates[name] = (rate + (SCORES[outcome] - rate) / (episodes + PRIOR_EPISODES), episodes)
 
+    def expect(self, name: str, score: float, matches: int) -> None:
+        """Begin with the score of matches against an opponent, unless an episode against it has ended."""
+        rate = (score + PRIOR * PRIOR_EPISODES) / (matches + PRIOR_EPISODES)
+        self.win_rates.setdefault(name, (rate, min(matches, MEMORY)))
+
     def factor(self, name: str) -> float:
         """Return the factor on the sampling weight of an opponent."""
         rate, _ = self.win_rates.get(name, (PRIOR, 0))
