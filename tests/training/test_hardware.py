@@ -72,7 +72,7 @@ def test_activation_checkpointing_keeps_gradients(kind, recurrence):
         torch.manual_seed(1)
         obs, state = torch.rand(20, 4, model.obs_dim), model.initial_state(4)
         dones, noise = (torch.rand(20, 4) < 0.1).float(), torch.randn(20, 4, 3)
-        scores = trainer.gradients._forward(obs, torch.zeros(20, 4, 3), dones, state, noise, None)
+        scores = trainer.gradients._forward(obs, torch.zeros(20, 4, 3), dones, state, noise, None, None)
         loss = scores.logprobs.mean() + scores.values.mean() + scores.entropies.mean()
         loss = loss + scores.features.mean() + scores.state.h.mean()
         results.append(torch.autograd.grad(loss, trainer.gradients.parameters, allow_unused=True))

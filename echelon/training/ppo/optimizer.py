@@ -129,8 +129,7 @@ class LearningRate:
     """The learning rate of every parameter group: that of the schedule, times a factor that keeps to the trust region.
 
     Adam's first steps have the size of the learning rate whatever the gradient is, so the factor is low after a start,
-    also that of PPO after an imitation.
-    From minibatch to minibatch it rises while the KL divergence from the collecting policy is below half of the target,
+    also that of PPO after an imitation, whose own factor is 1: it scores no action. From minibatch to minibatch it rises while the KL divergence from the collecting policy is below half of the target,
     and falls above its double. The target grows linearly over an update, to the one at its end. Without
     ``ppo.kl_lr_target`` the factor stays at 1 once it is there. All lies on the device.
     """
@@ -147,8 +146,8 @@ class LearningRate:
         self._scheduled.fill_(scheduled)
         self._apply()
 
-    def restart(self) -> None:
-        self.factor.fill_(LR_FACTOR_START)
+    def restart(self, factor: float = LR_FACTOR_START) -> None:
+        self.factor.fill_(factor)
         self._apply()
 
     def begin(self, minibatches: int) -> None:

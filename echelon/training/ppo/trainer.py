@@ -99,7 +99,9 @@ class PPOTrainer:
         """Store the teacher's part; a captured gradient is captured again where other terms enter the loss."""
         before, self.teaching = self.teaching, teaching
         self._imitation_coef.fill_(teaching.coef)
-        if before.imitates and not teaching.imitates:
+        if teaching.imitates:
+            self.learning_rate.restart(1.0)
+        elif before.imitates:
             self.learning_rate.restart()
         if (before.imitates, before.has_labels) != (teaching.imitates, teaching.has_labels):
             self.minibatch_update.clear()
