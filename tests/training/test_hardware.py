@@ -97,7 +97,7 @@ def test_compile_keeps_gradients(monkeypatch, recurrence):
         )
         _, shards = trainer.minibatch_update.gradients_of(batch)
         assert shards is not None and len(shards) > 1
-        trainer.minibatch_update.add(shards)
+        trainer.minibatch_update.add(shards, 1.0)
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert results[0].keys() == results[1].keys()
     for name, expected in results[0].items():

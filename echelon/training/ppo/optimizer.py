@@ -129,9 +129,10 @@ class LearningRate:
     """The learning rate of every parameter group: that of the schedule, times a factor that keeps to the trust region.
 
     Adam's first steps have the size of the learning rate whatever the gradient is, so the factor is low after a start,
-    also that of PPO after an imitation, whose own factor is 1: it scores no action. From minibatch to minibatch it rises while the KL divergence from the collecting policy is below half of the target,
-    and falls above its double. The target grows linearly over an update, to the one at its end. Without
-    ``ppo.kl_lr_target`` the factor stays at 1 once it is there. All lies on the device.
+    also that of PPO after an imitation, whose own factor is 1: it scores no action. From minibatch to minibatch it
+    rises while the KL divergence from the collecting policy is below half of the target, and falls above its double.
+    The target grows linearly over an update, to the one at its end. Without ``ppo.kl_lr_target`` the factor stays at 1
+    once it is there. All lies on the device.
     """
 
     def __init__(self, optimizer: Optimizer, config: PPOConfig, device: torch.device) -> None:
