@@ -87,7 +87,7 @@ def test_running_sweep_shows_the_states_of_its_trials(echelon):
     paths = make_sweep(runs_home(), most=15, ended=False)
     with alive(paths):
         rows = parsed(echelon("sweep", "show", "--json")[1])["trials"]
-    assert {row["state"] for row in rows} == {"paused", "running", "queued"}
+    assert {row["state"] for row in rows} == {"stopped", "running", "queued"}
 
 
 def test_list_of_runs_shows_the_progress_of_a_sweep(echelon):
