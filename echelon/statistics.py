@@ -106,14 +106,9 @@ def paired_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
     a, b = _scores("x", x), _scores("y", y)
     _require_equal("tasks", a.shape[1], b.shape[1])
     _require_equal("seeds", a.shape[0], b.shape[0])
-    value = float(_wins(a, b).mean())
+    value = float(((a > b) + 0.5 * (a == b)).mean())
     bounds = wilson_interval(value * len(a), len(a)) if len(a) > 1 else (math.nan, math.nan)
     return Estimate(value, *bounds)
-
-
-def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return 1 where x is larger, 0.5 where equal, else 0."""
-    return (x > y) + 0.5 * (x == y)
 
 
 def _scores(name: str, scores: ArrayLike) -> np.ndarray:

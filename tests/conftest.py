@@ -1,7 +1,5 @@
 """Fixtures that several packages share."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import inspect

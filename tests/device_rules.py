@@ -1,7 +1,5 @@
 """The rules of a GPU on a CPU, so that tests run what a GPU runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock

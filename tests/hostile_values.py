@@ -1,7 +1,5 @@
 """Structure-aware mutation of JSON values: valid structures with values of wrong types, sizes and meaning."""
 
-from __future__ import annotations
-
 import copy
 import random
 from typing import Any

@@ -7,8 +7,6 @@ temporary folder. A mutant is killed if an assertion of a test fails. One that s
 of the game say, or shows what the oracles do not compare.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import importlib

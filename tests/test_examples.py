@@ -1,7 +1,5 @@
 """The programs of ``examples/`` run, each for a few seconds."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Durable changes of files and folders."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -1,7 +1,5 @@
 """Cores and memory of a process within its control groups, read from a folder in the place of the system's."""
 
-from __future__ import annotations
-
 import os
 
 import psutil

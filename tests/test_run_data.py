@@ -1,7 +1,5 @@
 """``echelon.runs.load``: a run as columns of numpy arrays."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Run folders: names and lookup."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Bounded reading of files that anybody may have written."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Statistics of experiments against scipy and hand-worked values."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

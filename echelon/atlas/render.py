@@ -83,7 +83,7 @@ def png(scene: Scene, view: MapView) -> bytes:
 
 def _fine(view: MapView, per_voxel: int) -> NDArray[np.float64]:
     """Return colours 0 to 1 with light, shadow and edges, bottom row first."""
-    colour = view.colour * _grain(view.height.shape)[..., None]
+    colour = view.colour * (1.0 + GRAIN * np.random.default_rng(0).uniform(-1.0, 1.0, view.height.shape))[..., None]
     fine = np.repeat(np.repeat(colour, per_voxel, axis=0), per_voxel, axis=1)
     if view.lit:
         fine *= (sunlight(view.height, per_voxel) * _edge_light(view.height, per_voxel))[..., None]
@@ -177,11 +177,6 @@ def _edge_light(height: NDArray[np.int64], per_voxel: int) -> NDArray[np.float64
     light[:, :, :, -1] *= np.where(height > right, DARK_EDGE, 1.0)[:, None, :]
     light[:, 0] *= np.where(height > under, DARK_EDGE, 1.0)[..., None]
     return light.reshape(rows * per_voxel, columns * per_voxel)
-
-
-def _grain(shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a random brightness per column, with a fixed seed."""
-    return 1.0 + GRAIN * np.random.default_rng(0).uniform(-1.0, 1.0, shape)
 
 
 def _bytes(picture: NDArray[np.float64]) -> Pixels:

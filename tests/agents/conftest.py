@@ -1,7 +1,5 @@
 """An open field with scripted pilots, which the tests of a module share."""
 
-from __future__ import annotations
-
 import pytest
 
 from echelon.agents.heuristic import install

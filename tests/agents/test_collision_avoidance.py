@@ -1,7 +1,5 @@
 """Collision avoidance at walls, pockets and other mechs: pilots pass, escape or wait."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

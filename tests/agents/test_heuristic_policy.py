@@ -1,7 +1,5 @@
 """``HeuristicPolicy``: pilots called one by one act like pilots that act in one batch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ Nothing moves in these scenes. The same decisions are taken twice, once with the
 when a pilot cannot know it. Any leak changes an action.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Strength of the pilots: random actions, then the five levels, each clearly stronger than the next weaker one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Behaviour of the upper levels: gathering, jumping over obstacles, smoke, missile timing, retreat, zone balance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The five skill levels: knowledge, reaction delay, memory, heat, electronic warfare, smoke and missiles."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """The kernels of the skill levels match their rules in plain Python through whole fights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

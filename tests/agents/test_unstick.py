@@ -1,7 +1,5 @@
 """Stuck detection and the manoeuvre of backing out, at any tick and decision length; the policy object of a pilot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

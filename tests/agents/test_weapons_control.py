@@ -1,7 +1,5 @@
 """Weapons control of scripted pilots: every weapon of the arsenal is fired by some level."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Checkpoints of small random policies for a small environment."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Matches recorded with their actions, and their exact states at some moments as the recording run had them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Continuations of a recorded match: independent of their batch, replayable, and counted with honest intervals."""
 
-from __future__ import annotations
-
 import weakref
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measured mistakes: a known blunder is found, equal lines differ by nothing, and the seed decides alone."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Glicko-2: the published example, symmetries and invariants."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

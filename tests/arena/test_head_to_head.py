@@ -1,7 +1,5 @@
 """Lists of matches, verdicts of pairs, and cycles of three."""
 
-from __future__ import annotations
-
 import random
 from itertools import combinations, permutations
 

@@ -1,7 +1,5 @@
 """Leagues of any origin: SQL that must not run, text that is no UTF-8, damaged facts, exports of the largest ones."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

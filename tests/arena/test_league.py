@@ -1,7 +1,5 @@
 """The league in memory: periods, promotion, retirement, names, opponents."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

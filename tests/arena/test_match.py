@@ -1,7 +1,5 @@
 """Matches of scripted pilots: independence of the batch, statistics, replays, stops."""
 
-from __future__ import annotations
-
 import errno
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The league as a meta-game: pairs without matches, entries without matches, and the size of the bootstrap."""
 
-from __future__ import annotations
-
 import pytest
 
 from echelon.arena import metagame as module

@@ -1,7 +1,5 @@
 """Pilots of recorded matches by mech: stored names, scripted levels, and the names of teams in older files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Policy cache and grouped inference."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

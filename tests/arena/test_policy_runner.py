@@ -1,7 +1,5 @@
 """Matches of policies and scripted pilots: reproducibility, forfeits, caching."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

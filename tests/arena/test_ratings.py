@@ -1,7 +1,5 @@
 """Ratings of policies come from the league, else from the last evaluation; recordings have those that were known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Any moment of a recorded match is reconstructed bit for bit, or refused in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rounds of an arena job: results in the store, resuming, broken policies, replays."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The league on disk: transactions, concurrent processes, crashes, full and locked files."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

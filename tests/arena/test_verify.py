@@ -1,7 +1,5 @@
 """Verification of replays: reproduction from actions, and reports of changed content."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

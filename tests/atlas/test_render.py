@@ -1,7 +1,5 @@
 """Rendered views: letters, pixels and PNG show terrain, zone and spawns at any size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """World statistics of a handmade world with known values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

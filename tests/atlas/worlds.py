@@ -1,7 +1,5 @@
 """Small test worlds: a handmade one with known statistics, and a generated one; and a PNG decoder."""
 
-from __future__ import annotations
-
 import zlib
 from functools import cache
 

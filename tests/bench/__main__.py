@@ -1,7 +1,5 @@
 """``python -m tests.bench [SCENE]...``: measure parts whose speed is the project's own concern."""
 
-from __future__ import annotations
-
 import argparse
 import json
 

@@ -3,8 +3,6 @@
 The dashboard runs as a process on a 160x48 pty whose output is read like a terminal does; this module writes the runs.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import math

@@ -8,8 +8,6 @@ before them (``walls``) and with none that is not cut away (``seen``), means ove
 next one, as at every picture [ms]: median and 95 % quantile. Record matches with ``echelon sim --record all``.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Policies are untrained and of the default size; they rarely hit, so that their matches last the full minute.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator

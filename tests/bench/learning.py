@@ -1,7 +1,5 @@
 """Scenes of parts of training: scoring of a chunk, and training beside a busy process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -7,8 +7,6 @@ frame anywhere in the match, and memory along the way: of the page after garbage
 of typed arrays, and of the browser's processes. Not a test: run it on an idle machine.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

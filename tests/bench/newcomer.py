@@ -5,8 +5,6 @@ that wanders, holds the triggers while that is near the reticle, and walks strai
 ``python -m tests.bench.newcomer OPPONENT MATES PEOPLE`` prints a line for each person: three matches, three maps.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections import deque

@@ -4,8 +4,6 @@ Matches are recorded by ``echelon sim`` from fixed seeds, shown at the kill with
 headless Chromium; dashboards are those of the canned runs of the tests. Not a test: ``just pictures`` runs it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import math

@@ -6,8 +6,6 @@ clock. Prints median and 95th percentile of each part and of the whole [ms] as J
 A picture counts as drawn when its drawing commands have been issued; a compositor and a display add to it.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

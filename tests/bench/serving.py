@@ -5,8 +5,6 @@ viewer keeps the live channel open and fetches the index and the new chunks at e
 from the request of a chunk to its last byte.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

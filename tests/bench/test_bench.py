@@ -1,7 +1,5 @@
 """Benchmark scenes run and report their results; speed is asserted only with the marker bench."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The recipe ``gpu`` of the justfile: run with a stand-in for Python, it reports each step that fails."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

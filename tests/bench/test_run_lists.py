@@ -1,7 +1,5 @@
 """Speed of lists of runs; needs an idle machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Growth of the simulation cost per mech with the number of mechs; needs an idle machine."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

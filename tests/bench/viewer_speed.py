@@ -8,8 +8,6 @@ With ``first``: bytes over the wire by kind of file and time to the first comple
 every visit has a new browser profile without a cache. Not a test: run it on an idle machine.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -5,8 +5,6 @@ appends the share that blue won, one JSON line a moment; a moment that the file 
 ``--report`` prints the errors of the win model on the file's moments.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

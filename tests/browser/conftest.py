@@ -1,7 +1,5 @@
 """Fixtures: a served home folder and a page in headless Chromium; tests are skipped without a browser or a viewer."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -4,8 +4,6 @@ A key takes effect before ``press`` returns, so that the changed state can be re
 and the server have to be awaited.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import threading

@@ -1,7 +1,5 @@
 """The layout in Chromium: first visits, desktops, phones in both orientations, sizes of text, tooltips, focus."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from pathlib import Path

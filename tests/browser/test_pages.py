@@ -1,7 +1,5 @@
 """Pages and their data in Chromium: list, league, live and damaged matches, addresses, settings, words of a result."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Pictures of a moment and their panels in Chromium: fog of war, overlays, perception, charts, large battles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Playing in a browser: a match flown with keys and with a gamepad, a recorded match taken over, and continuations."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Keys of the player, pictures that depend on the moment alone, and chunks that are late or lost, in Chromium."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The viewer in Chromium through proxies: the blocks of the page on serving, below a prefix, and refusals in words."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """What leaves the viewer: links that open paused, pictures with names and score, one HTML page, films, notebooks."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """A match in Chromium, opened, played, sought and flown, and a server that is lost: the tests of the default tier."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

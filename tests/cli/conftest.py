@@ -1,7 +1,5 @@
 """Commands run in this process, or as the processes that a terminal would start."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

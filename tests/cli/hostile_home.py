@@ -1,7 +1,5 @@
 """A runs folder in which every text of unknown origin carries terminal sequences and markup."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """``echelon arena``: every sub-command as somebody types it."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

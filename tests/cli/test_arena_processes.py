@@ -1,7 +1,5 @@
 """``echelon arena run --nproc``: several processes share the matches of a job."""
 
-from __future__ import annotations
-
 import json
 import signal
 import threading

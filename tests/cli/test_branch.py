@@ -1,7 +1,5 @@
 """``echelon replay branch`` prints win probabilities, records typical continuations, and refuses in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

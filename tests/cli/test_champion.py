@@ -1,7 +1,5 @@
 """The champion in the box: its files are packed, whole and small, and it plays wherever a policy is named."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

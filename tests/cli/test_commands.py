@@ -1,7 +1,5 @@
 """What each command prints about runs, dials and this machine."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What a shell completes, and that no completion loads a slow library."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``echelon dash`` and what ``echelon train`` does on a terminal, without one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

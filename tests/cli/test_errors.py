@@ -1,7 +1,5 @@
 """Every mistake is one line that names the thing, and an exit code that says what kind it was."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

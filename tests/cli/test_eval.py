@@ -1,7 +1,5 @@
 """``echelon eval``: policies, opponents and maps, and the job that plays them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

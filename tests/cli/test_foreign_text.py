@@ -1,7 +1,5 @@
 """No text of unknown origin moves the cursor, hides, restyles or writes the clipboard of whoever lists runs."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

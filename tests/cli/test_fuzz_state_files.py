@@ -3,8 +3,6 @@
 200 cases run by default and 100,000 by hand (``-m fuzz``). A case that once failed is a row of ``CORPUS``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

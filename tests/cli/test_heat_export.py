@@ -1,7 +1,5 @@
 """``echelon runs heat`` and ``echelon runs export``: a run's maps and curves outside the dashboard."""
 
-from __future__ import annotations
-
 import csv
 import struct
 

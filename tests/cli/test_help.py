@@ -1,7 +1,5 @@
 """Help texts, and names that are repeated where a library would be slow to import."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``echelon policy push`` and ``pull``: the published files, their card, and the way through a stand-in for the Hub."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Options of ``echelon train`` that have to do with the league."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import pytest

@@ -1,7 +1,5 @@
 """The query language over runs: matches, reported problems, and robustness against any text."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from types import SimpleNamespace

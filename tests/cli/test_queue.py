@@ -1,7 +1,5 @@
 """Commands of the queue: what they print, as text and JSON, and their errors."""
 
-from __future__ import annotations
-
 import json
 import os
 

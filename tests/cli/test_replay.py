@@ -1,7 +1,5 @@
 """``echelon replay`` lists matches and says what is in one, whole or cut."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ``runs show`` and ``runs compare`` print of a run: a win rate of 0 is a result, a count of 0 is none."""
 
-from __future__ import annotations
-
 from echelon.telemetry.evaluations import YARDSTICK
 from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.telemetry.log import EventLog

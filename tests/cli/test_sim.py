@@ -1,7 +1,5 @@
 """``echelon sim``: the table of a seed is always the same, and mistakes are one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What ``echelon sweep`` prints, and the command lines that it refuses."""
 
-from __future__ import annotations
-
 import json
 
 from echelon.jobs import launch, observers

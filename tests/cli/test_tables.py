@@ -1,7 +1,5 @@
 """Tables on terminals of any width: no figure is ever cut, and what has no room is named."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Sequences of terminals, text of unknown origin in them, and what the dashboard reports."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

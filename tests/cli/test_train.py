@@ -1,7 +1,5 @@
 """``echelon train`` from the key to the files: the real worker on a tiny task, in real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """``echelon world``: measurements of a map, drawings in letters and colour, and saved files."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

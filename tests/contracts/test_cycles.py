@@ -1,7 +1,5 @@
 """No import cycle among files: top-level, function-level and type-checking imports all count."""
 
-from __future__ import annotations
-
 from graphlib import TopologicalSorter
 
 import grimp

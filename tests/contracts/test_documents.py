@@ -1,7 +1,5 @@
 """Documents agree with the code: named paths, commands, presets, decisions, figures."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

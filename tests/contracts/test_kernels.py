@@ -1,7 +1,5 @@
 """Rules of Warp kernels and device functions, checked on their source: outputs, parameters, arithmetic."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Light modules load nothing heavy; ``lint-imports`` checks the layers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Modules keep no state: no function changes a name of its module, except for the listed caches."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

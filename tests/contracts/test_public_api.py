@@ -1,7 +1,5 @@
 """``import echelon`` offers the public names, lists them, and loads nothing heavy until one is used."""
 
-from __future__ import annotations
-
 import pytest
 
 import echelon

@@ -1,7 +1,5 @@
 """Seeds of 64 bits, as numpy takes them, wherever a seed is accepted; smaller ones mean what they meant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

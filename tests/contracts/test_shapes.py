@@ -1,7 +1,5 @@
 """Public functions with tensor arguments document their shapes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

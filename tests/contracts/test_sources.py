@@ -1,7 +1,5 @@
 """Rules for files that no linter checks: line length in the viewer, no machine-specific paths."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values that do not fit are one line of ``echelon.validation``: place, value and expectation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any

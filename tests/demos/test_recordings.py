@@ -1,7 +1,5 @@
 """Recordings of demonstrations: written and read, continued after a crash, and hostile files."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

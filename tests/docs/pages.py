@@ -1,7 +1,5 @@
 """The code blocks of the project's documents."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Numbers of the documents that the code decides: columns of an observation, memory of the GPU preset."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The docs site is built without warnings and requests nothing from other hosts."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 A block below ``<!-- not run: REASON -->`` is left out.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import runpy

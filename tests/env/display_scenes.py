@@ -1,7 +1,5 @@
 """Scenes for display tests: an observer and a hostile that can be hidden from it, and access to contact rows."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echelon.env.layout import flat_offsets

@@ -1,7 +1,5 @@
 """The blocks at the end of the suite layout; ``tests/parity/test_sensing.py`` compares their columns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

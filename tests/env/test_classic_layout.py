@@ -1,7 +1,5 @@
 """The classic layout: every column against the reference, the telemetry map, and non-finite entries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

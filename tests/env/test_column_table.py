@@ -1,7 +1,5 @@
 """The column table of each layout, and the command that prints it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Observation blocks, reward terms and appearances are complete; each message names what to add, and where."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contact memory, slots by quota, sensor noise and jamming."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings

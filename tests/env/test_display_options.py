@@ -1,7 +1,5 @@
 """Display options: alerts, ablations, swapped suites, attention budget."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

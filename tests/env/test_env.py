@@ -1,7 +1,5 @@
 """``EchelonEnv`` and ``parallel_env``: public attributes, episodes, validation of inputs."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

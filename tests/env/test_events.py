@@ -1,7 +1,5 @@
 """Events and statistics of ``EchelonEnv``: they agree with each other, with the arrays, and with the rules."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """``EchelonVectorEnv``: the Gymnasium vector interface."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The state of a match has everything that a step reads, and every array of it has limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

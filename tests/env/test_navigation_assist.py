@@ -1,7 +1,5 @@
 """Navigation assist: throttles blended with the route to the zone, against a plain-Python reference."""
 
-from __future__ import annotations
-
 from math import cos, hypot, sin
 
 import numpy as np

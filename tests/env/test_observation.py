@@ -1,7 +1,5 @@
 """Observations: frame, bounds, block sizes, masks, rows of dead mechs and final observations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Optional blocks of the suite layout: telemetry map, acoustic scope, chosen target."""
 
-from __future__ import annotations
-
 from math import atan2, log, pi
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores, the three endings of a match, their winners and done flags."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

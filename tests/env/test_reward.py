@@ -1,7 +1,5 @@
 """Rewards: every term, their sum, team mixing, the terminal reward and potential-based shaping."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Map sizes and pack counts across the allowed range: battles keep the invariants and the memory budget."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

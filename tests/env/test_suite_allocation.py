@@ -1,7 +1,5 @@
 """Contact slots by suite rules: random battles against the reference, and scenes for each suite."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Map bank and disk cache: stacked arrays equal generated maps, and damaged files are regenerated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

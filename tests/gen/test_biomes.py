@@ -1,7 +1,5 @@
 """Biomes: materials, clipping to the grid, reproducibility and connectivity."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

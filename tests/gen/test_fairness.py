@@ -1,7 +1,5 @@
 """Fair maps: path costs of both teams within a ratio, without favouring a side, and their record in the recipe."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from math import sqrt
 

@@ -1,7 +1,5 @@
 """Generated maps: reproducible per seed, sound for every size, and always connected or flagged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib import import_module

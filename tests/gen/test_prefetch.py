@@ -1,7 +1,5 @@
 """Map prefetch: taken maps equal generated ones, stalls are counted, and workers exit with their parent."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Steps of map generation: flips, quadrants, zone, corridors and digging."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

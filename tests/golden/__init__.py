@@ -11,8 +11,6 @@ Tests that compare with such a file carry ``pytest.mark.golden`` and call ``asse
 ``assert_golden_json``. ``just golden`` runs them with ``ECHELON_UPDATE_GOLDEN=1``, which writes the current results.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

@@ -1,7 +1,5 @@
 """A sweep's folder with a journal, written without any process."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

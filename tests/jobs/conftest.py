@@ -1,7 +1,5 @@
 """Jobs with real processes and a fake worker that does not import torch."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ A job is a process that waits for a free slot of a node that is up; killing a no
 once, which then have the state NODE_FAIL.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

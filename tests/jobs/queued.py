@@ -1,7 +1,5 @@
 """Queued runs, and a stand-in of their sessions that can be killed at any point."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

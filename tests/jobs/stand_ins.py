@@ -3,8 +3,6 @@
 Roles are functions of ``ROLES``, and ``wait``, a waiting supervisor of the queue whose runs have the role ``queue``.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import math

@@ -1,7 +1,5 @@
 """Alert rules: one alert per cause, armed again once the cause is gone; resource usage."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

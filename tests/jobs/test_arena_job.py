@@ -1,7 +1,5 @@
 """Arena jobs with real processes: kills, stops, resumes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

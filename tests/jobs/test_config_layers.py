@@ -1,7 +1,5 @@
 """Layers of a configuration and its error messages."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

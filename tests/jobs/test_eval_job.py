@@ -1,7 +1,5 @@
 """Evaluation jobs with real processes: kills, stops, resumes; and the results of a run with several writers."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from dataclasses import replace

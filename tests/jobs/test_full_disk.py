@@ -1,7 +1,5 @@
 """Full, limited and read-only disks with real processes."""
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Iterator

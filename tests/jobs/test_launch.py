@@ -1,7 +1,5 @@
 """What a job folder of someone else may not choose at a resume: databases, numbers of processes, specs of others."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import cast

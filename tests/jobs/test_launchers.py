@@ -1,7 +1,5 @@
 """Queue, sweeps and arena rounds on a cluster, one of whose nodes is killed in the middle: everything runs once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

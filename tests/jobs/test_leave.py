@@ -1,7 +1,5 @@
 """A process leaves with its output written and its exit functions run, and frees nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Links, pipes and devices in run folders are refused, and plans of evaluations that name other folders."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The lock of a running job: one holder, probes without effect, and errors of the system."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Memory that a run needs at least: runs of every preset fit, a hostile configuration is refused."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import psutil

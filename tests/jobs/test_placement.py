@@ -1,7 +1,5 @@
 """Runs and shards of arena jobs that a launcher starts: exactly once whatever its engine does, and without a loss."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The queue: order, slots, and every run started once whatever is killed when."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Files of a run beside its records: labels, environment, progress and requests, and rules for what stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

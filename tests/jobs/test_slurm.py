@@ -1,7 +1,5 @@
 """The job script of SLURM, run with stand-ins for its commands: two tasks train one run, stop and resume."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """State of a job from its files and its lock: every state with its reason, limits, and damaged values."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

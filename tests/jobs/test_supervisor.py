@@ -1,7 +1,5 @@
 """Supervision of real processes: completion, stops, kills, stalls, resumes."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

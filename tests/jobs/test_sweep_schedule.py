@@ -1,7 +1,5 @@
 """The schedule of a sweep against a plain-Python oracle, in any order of completion and across kills."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given, settings

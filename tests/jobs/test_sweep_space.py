@@ -1,7 +1,5 @@
 """Search spaces of sweeps, what Optuna chooses, and plans of files and options."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -1,7 +1,5 @@
 """A sweep's process: killed at every write and start, it ends with every trial once and the undisturbed table."""
 
-from __future__ import annotations
-
 import itertools
 import signal
 import time

@@ -3,8 +3,6 @@
 Sizes are weighted to small maps and few mechs, so that hundreds of battles fit into a minute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 ``play_and_detect`` plays matches of scripted pilots and returns every fault with the seed, tick and mech.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

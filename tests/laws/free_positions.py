@@ -1,7 +1,5 @@
 """Free positions on a map, where a test can place mechs without breaking an invariant."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echelon.sim.world import BLOCKS_MOVE

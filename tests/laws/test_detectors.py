@@ -1,7 +1,5 @@
 """Matches of ``hard`` pilots on every biome: no faulty states, and most deaths are caused by the enemy."""
 
-from __future__ import annotations
-
 import pytest
 
 from echelon.config import EnvConfig

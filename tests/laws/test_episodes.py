@@ -4,8 +4,6 @@ Two engines share one configuration. The second, split over two threads, restore
 play the same future.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st

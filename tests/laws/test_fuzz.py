@@ -1,7 +1,5 @@
 """Random games under random actions keep the invariants, or their configuration is rejected with a clear error."""
 
-from __future__ import annotations
-
 import ctypes
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@
 hashes in ``tests/gen``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -3,8 +3,6 @@
 ``INVALID`` lists invalid values of every numeric field.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints

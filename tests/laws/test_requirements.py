@@ -1,7 +1,5 @@
 """Requirements without another test: one short test each, with the id of the requirement in its comment."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Half a turn keeps left and right, so that the same actions apply. Draws by mech 
 chance of point defence, and mechs so close that their order of movement matters.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

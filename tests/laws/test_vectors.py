@@ -1,7 +1,5 @@
 """Acceptance cases that need a map, a navigation graph or many mechs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Learning in battles: a short run in a small environment, and a long one of a preset."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Cost-to-zone fields: costs equal those of A*, codes descend the cost, and every mech arrives."""
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 
 import numpy as np

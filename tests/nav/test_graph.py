@@ -1,7 +1,5 @@
 """Nodes and edges of navigation graphs: against an oracle of loops, on ramps, under bridges, at the map edge."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

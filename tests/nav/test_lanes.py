@@ -1,7 +1,5 @@
 """Lanes: the covered lane prefers cover, the flank lane avoids main lanes, and both reach the zone."""
 
-from __future__ import annotations
-
 from math import hypot
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A walk along a flow field in plain Python, by which tests follow its codes."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Plain-Python rules for the columns at the end of the suite layout."""
 
-from __future__ import annotations
-
 from math import atan2, cos, exp, hypot, sin
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plain-Python reference of the classic observation layout."""
 
-from __future__ import annotations
-
 from math import floor, pi
 
 import numpy as np

@@ -3,8 +3,6 @@
 A pilot's memory is in the state before a decision; its desired velocity and path are in the state after it.
 """
 
-from __future__ import annotations
-
 from math import cos, pi, sin
 from types import SimpleNamespace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Oracle of upkeep, weapons and damage in plain Python."""
 
-from __future__ import annotations
-
 from math import atan2, cos, radians
 from typing import NamedTuple
 

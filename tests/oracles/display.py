@@ -1,7 +1,5 @@
 """Plain-Python reference of displays: known contacts, confidence, slots by quota, alerts and readings."""
 
-from __future__ import annotations
-
 from math import floor
 from types import SimpleNamespace
 

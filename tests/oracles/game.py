@@ -1,7 +1,5 @@
 """Oracle of the match in plain Python: zone scores, outcome, done flags and rewards."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echelon.env.reward import TERM_NAMES

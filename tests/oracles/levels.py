@@ -4,8 +4,6 @@ A ``Memory`` holds the state of every decision of one environment. What a pilot 
 each time, so only the choices themselves carry over from one decision to the next.
 """
 
-from __future__ import annotations
-
 from math import atan2, inf
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Plain-Python rules of the skill levels: the desired velocity of a pilot and its throttles."""
 
-from __future__ import annotations
-
 from math import atan2, floor, hypot
 
 import numpy as np

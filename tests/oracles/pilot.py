@@ -1,7 +1,5 @@
 """Plain-Python rules of action decoding and of stuck detection."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.oracles.shared import MECHS, NO_EWAR, SCOUT, WATER, count, hostile, is_legged, is_shut_down, under

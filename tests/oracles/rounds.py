@@ -1,7 +1,5 @@
 """Oracle of rounds in flight in plain Python: point defence, guidance, impacts, explosions and smoke."""
 
-from __future__ import annotations
-
 from math import ceil, floor
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Plain-Python rules of sensing: sensor quality, visibility, sound, contact slots, and the observation row."""
 
-from __future__ import annotations
-
 from math import atan2, cos, floor, log, pi, sin
 
 import numpy as np

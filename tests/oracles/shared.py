@@ -5,8 +5,6 @@ all of them work on one environment's arrays, given as a namespace ``s`` (see ``
 in place where the rule changes the state. A new weapon is a row of ``GUNS`` and an entry in ``CARRIED``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil, cos, floor, hypot, pi, sin
 from types import MappingProxyType

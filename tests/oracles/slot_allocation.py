@@ -1,7 +1,5 @@
 """Plain-Python reference of contact slots by suite rules."""
 
-from __future__ import annotations
-
 from math import cos, inf
 
 import numpy as np

@@ -3,8 +3,6 @@
 A new weapon is fired as a gun unless ``tests.oracles.pilot`` lists it as a painter, homing, ballistic or smoke weapon.
 """
 
-from __future__ import annotations
-
 from math import atan2, cos, degrees, radians
 
 import numpy as np

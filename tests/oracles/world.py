@@ -1,7 +1,5 @@
 """Oracle of space in plain Python: rays, boxes, movement, landings, wrecks and voxel damage."""
 
-from __future__ import annotations
-
 from math import ceil, floor, inf, sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metadata beside the package agrees with it: the container image's recipe and the citation."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

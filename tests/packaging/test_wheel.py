@@ -1,7 +1,5 @@
 """The wheel: built from a source archive without Node, installed with its declared dependencies alone, and used."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Budgets of CUDA kernels: most that any kernel may need on sm_90, and the named exceptions of today with reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 

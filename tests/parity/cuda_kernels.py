@@ -5,8 +5,6 @@ kernels, one after the other, for the block sizes that its launches have, and pr
 Warp's kernel cache under the names by which a process with a GPU looks for them, so that it compiles nothing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

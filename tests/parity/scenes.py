@@ -1,7 +1,5 @@
 """Random small battles for comparing kernels with the plain-Python rules, and the comparison itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace

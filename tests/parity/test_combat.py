@@ -1,7 +1,5 @@
 """Movement, weapons and rounds against the plain-Python rules, on random battles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

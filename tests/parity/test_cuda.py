@@ -5,8 +5,6 @@ What needs no GPU of these runs on the CPU too: ``test_spread.py`` (layout, laun
 ``test_stopwatch.py`` and ``test_hardware.py`` (captured updates).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, replace
 

@@ -1,7 +1,5 @@
 """Every kernel compiles for H100 and H200 without a GPU, within budgets of registers, stack, code and parameters."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Device functions against numpy and the plain-Python rules: random numbers, angles, rays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import warp as wp

@@ -1,7 +1,5 @@
 """The code by which a reset copies maps on CUDA: equal to a plain copy, run on a CPU, and compiled to 64-bit words."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What mechs know and are shown against the plain-Python rules, on random battles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Battles are equal, bit for bit, where tasks are spread over as many threads as on CUDA, and launched one by one."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The tables of the arsenal and the materials match those of the oracles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Battles do not depend on the order in which the threads of a launch run, which CUDA leaves open."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Phase 3 of a tick and the reading of actions against the plain-Python rules, on random battles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -6,8 +6,6 @@ the loop of Warp's CPU template, so that each launch takes its threads in the or
 with their names, or null. Kernels are compiled into a separate cache, without optimisation.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A play session in this process, and clients of its socket, for tests."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

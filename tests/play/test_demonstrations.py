@@ -1,7 +1,5 @@
 """Played matches as demonstrations: rows of the seats as the pilots had them, readable as other recordings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

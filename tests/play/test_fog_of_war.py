@@ -1,7 +1,5 @@
 """Fog of war on the wire: a frame has nothing that the mech of its seat does not know."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

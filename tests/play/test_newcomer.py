@@ -1,7 +1,5 @@
 """The first opponent of the ladder can be beaten by somebody who flies for the first time."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.bench.newcomer import MATCHES, play_match

@@ -1,7 +1,5 @@
 """``echelon play`` as processes: the seat survives the server, the recording survives the session."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

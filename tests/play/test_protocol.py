@@ -1,7 +1,5 @@
 """Messages of play sessions: form, limits and versions."""
 
-from __future__ import annotations
-
 import msgpack
 import pytest
 

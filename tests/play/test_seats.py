@@ -1,7 +1,5 @@
 """Seats: constant inputs play as a policy's actions do, inputs are read every tick, and recordings of them verify."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sessions: seats, what hostile clients send, lost and returning ones, take-over and continuations."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Why a trigger does nothing: the reasons of a seat agree with the simulator's weapons phase."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from echelon.play.match import NewMatch, begin_match

@@ -3,8 +3,6 @@
 ``PREPARE`` writes what a protocol finds in its folder; it runs once and its operations do not fail.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json

@@ -4,8 +4,6 @@ A mark is recorded when the code under test has returned, that is when a user ma
 has a subfolder of its name, which exists.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

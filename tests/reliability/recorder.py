@@ -1,7 +1,5 @@
 """Builds the preload library of ``syscalls.c``, runs Python code below it, and reads what it recorded."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

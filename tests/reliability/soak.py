@@ -8,8 +8,6 @@ figure after the warm-up and in the last hour and their 95 % intervals; it exits
 above noise.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

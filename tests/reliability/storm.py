@@ -5,8 +5,6 @@ compares them with undisturbed ones; waves follow until the number is reached. P
 where something was lost or differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -4,8 +4,6 @@ Runs below the preload library. Each case is a fork of this process. Prints a JS
 line for each that broke a promise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

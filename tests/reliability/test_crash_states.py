@@ -1,7 +1,5 @@
 """No power loss during a durable protocol loses what was acknowledged, or leaves damage that a reader believes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

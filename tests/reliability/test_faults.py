@@ -1,7 +1,5 @@
 """Failing file operations, kills, stops and full disks lose nothing acknowledged and change no result."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

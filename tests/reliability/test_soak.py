@@ -1,7 +1,5 @@
 """Endurance figures: growth is told from noise; the run itself is marked ``soak``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

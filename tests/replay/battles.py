@@ -1,7 +1,5 @@
 """Battles of scripted pilots on a small map, to be recorded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -7,8 +7,6 @@ its expected content for the tests here and of the viewer. ``update()`` records 
 needs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

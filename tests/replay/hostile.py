@@ -5,8 +5,6 @@ checksums.
 (header, chunk bodies, rows of the index tables, world), some parts are changed, and the file is assembled again.
 """
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Synthetic matches: header and chunks without a simulator; and copies of replays with other records."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from pathlib import Path

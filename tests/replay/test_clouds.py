@@ -1,7 +1,5 @@
 """Smoke clouds and point-defence shots in a replay equal those of the simulator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Records: round trip, and rejection of damaged, foreign and oversized records."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

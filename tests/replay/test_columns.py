@@ -1,7 +1,5 @@
 """Integer columns: round trip, and rejection of invalid columns and blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

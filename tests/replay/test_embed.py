@@ -1,7 +1,5 @@
 """Replays with an embedded world have the same content as before."""
 
-from __future__ import annotations
-
 import pytest
 
 from echelon.replay.embed import embed_world

@@ -1,7 +1,5 @@
 """STATE and SEAT records: what is written is read, older readers skip them, hostile ones cost only themselves."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 

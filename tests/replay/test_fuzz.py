@@ -4,8 +4,6 @@ A share of them runs always, all ten thousand with the slow tests. Complete chun
 before the damage must decode to their original content; later chunks decode to it or raise a one-line error.
 """
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 from pathlib import Path

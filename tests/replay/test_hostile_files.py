@@ -1,7 +1,5 @@
 """Hostile files with right checksums: every reader raises its declared error, and memory stays within the budgets."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import resource

@@ -1,7 +1,5 @@
 """Moments are found, ranked and captioned while a match is recorded, and hostile files cost only themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

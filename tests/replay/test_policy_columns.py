@@ -1,7 +1,5 @@
 """Policy columns match contacts, actions, value estimates and rewards of each environment step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replay reader: complete chunks are found, invalid files rejected, and unknown parts skipped."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Worlds of replays: read from the file or the folder beside it, bounded, and checked against the header."""
 
-from __future__ import annotations
-
 import errno
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Recorded matches equal the simulated ones, and recording does not change the simulation."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

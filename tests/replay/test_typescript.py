@@ -1,7 +1,5 @@
 """The generated TypeScript protocol is up to date, and the schema matches the simulator's constants."""
 
-from __future__ import annotations
-
 import pytest
 
 from echelon.env.referee import REASONS, WINNERS

@@ -1,7 +1,5 @@
 """The win model is symmetric and equals an oracle; its fit finds the coefficients behind results."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Replay writer: voxel changes, hash chain, chunks on disk, timeline and world files."""
 
-from __future__ import annotations
-
 import os
 import time
 

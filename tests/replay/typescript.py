@@ -5,8 +5,6 @@ Constants, names and columns come from ``schema`` and the simulator's tables, he
 written here. A test compares the result of ``generate`` with the file; ``just golden`` updates it.
 """
 
-from __future__ import annotations
-
 import json
 import types
 from collections.abc import Iterable, Mapping

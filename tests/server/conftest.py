@@ -1,7 +1,5 @@
 """Fixtures: a home folder with one run that holds the golden replay, and a client of a server over it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """A server with limits of its own, and connections to it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The API of matches: summaries, header, index, chunks, file, worlds, runs and live notices."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

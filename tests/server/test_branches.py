@@ -1,7 +1,5 @@
 """Branches in the catalogue: what was changed, and the match that each continues, by the hash of its file."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``echelon serve`` and ``echelon watch``: output, exit codes, a working URL."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

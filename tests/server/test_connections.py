@@ -1,7 +1,5 @@
 """Connection limits: idle, malformed, flooding, unread and too many connections, and the response cache."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """Hostile replays in a run folder and exhausted descriptors: other matches, lists and live notices go on."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

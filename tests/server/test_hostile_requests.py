@@ -1,7 +1,5 @@
 """Random HTTP requests and WebSocket frames: only declared answers, no traceback, and the server serves on."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

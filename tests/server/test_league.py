@@ -1,7 +1,5 @@
 """The league route: standings and rounds, and no private data."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

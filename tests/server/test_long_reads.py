@@ -1,7 +1,5 @@
 """Long computations on one match: lists, other matches and other requests go on, and the work is shared and bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import tracemalloc

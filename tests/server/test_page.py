@@ -1,7 +1,5 @@
 """Export of the viewer and a replay as one HTML page: embedded assets, escaping, errors."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -1,7 +1,5 @@
 """Files that change between a scan and a request: links and other files are never served in place of the listed one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """Access control: hosts, origins, methods, tokens and security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

@@ -1,7 +1,5 @@
 """Files and large bodies: ranges, preconditions, files that shrink, and clients that read nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import gzip

@@ -1,7 +1,5 @@
 """``.server.json``, by which commands find a running server: its content is of any origin."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """An open field, which the tests of a module share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.flat_field import Field5v5

@@ -1,7 +1,5 @@
 """The acceptance vectors of the game: scenes with the values that they must give."""
 
-from __future__ import annotations
-
 from math import pi
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The acceptance vectors that take whole decisions and real maps: zone, ends, determinism and spawns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A batch accepts only values of an array's shape and element type, and one declaration per array."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import warp as wp

@@ -1,7 +1,5 @@
 """Kernels on the CPU: the changed template of Warp, and programs that native code runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import warp as wp

@@ -1,7 +1,5 @@
 """Ends of rounds: explosions, smoke, kills and their credit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

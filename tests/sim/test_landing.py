@@ -1,7 +1,5 @@
 """Falls: harmless by default, with damage under the optional landing rules."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

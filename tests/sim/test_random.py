@@ -1,7 +1,5 @@
 """The counter-based generator: the stated bits, the same for ints and arrays, and sequential draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Native searches of rows and the sure part of sight agree with plain rules, on random arrays and rays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import warp as wp

@@ -1,7 +1,5 @@
 """Start of an episode: positions, headings, condition, the restored map, and independence from the last episode."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Environments of one batch may disable mechanics and override parameters."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

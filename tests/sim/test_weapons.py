@@ -1,7 +1,5 @@
 """Acceptance vectors of the weapons and devices, and their effects on mechs and walls."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

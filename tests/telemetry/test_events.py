@@ -1,7 +1,5 @@
 """Conversion of records to JSON lines and back."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Exports to CSV, TensorBoard and W&B, read back."""
 
-from __future__ import annotations
-
 import csv
 import math
 import resource

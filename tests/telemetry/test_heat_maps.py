@@ -1,7 +1,5 @@
 """Heat map files of any origin: read as written, bounded, and refused in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

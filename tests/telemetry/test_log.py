@@ -1,7 +1,5 @@
 """Writing, reading and following ``metrics.jsonl``, damaged files included."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Snapshots of a run built from its records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The ladder score of a run, against a plain mean and against incomplete ladders."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixtures: a dashboard without a terminal, on synthetic runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

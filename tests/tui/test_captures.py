@@ -1,7 +1,5 @@
 """Invariants of every screen on the smallest terminal, on the scenes of ``support.captures``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

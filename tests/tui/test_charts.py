@@ -1,7 +1,5 @@
 """Charts as characters: legend, axes, curves, marks, reference lines, stable ranges."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import replace

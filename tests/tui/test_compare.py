@@ -1,7 +1,5 @@
 """The compare screen: marked runs, overlaid charts, configuration differences."""
 
-from __future__ import annotations
-
 import pytest
 
 from echelon.telemetry.events import EventStart

@@ -1,7 +1,5 @@
 """The adapter of Textual's private API, checked against the Textual release it was written for."""
 
-from __future__ import annotations
-
 import textual
 from textual.app import App
 from textual.screen import Screen

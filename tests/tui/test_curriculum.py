@@ -1,7 +1,5 @@
 """The curriculum panel: parameters in use, their values and their changes."""
 
-from __future__ import annotations
-
 from echelon.telemetry.events import EventCurriculum, EventResume, EventStart, EventUpdate
 from echelon.telemetry.snapshot import MAX_CURRICULUM_EVENTS, RunSnapshot, SnapshotBuilder
 from echelon_cli.tui.panels.curriculum import (

@@ -1,7 +1,5 @@
 """Unit tests without a terminal: number formats, axes, canvas, curve history, grid, layout, key bar, run table."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The feed: followers of runs and logs, damaged and missing files, and messages only for changes."""
 
-from __future__ import annotations
-
 import math
 import os
 import random

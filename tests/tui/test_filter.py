@@ -1,7 +1,5 @@
 """The filter of the run list, prompt fields, the preview below the list, and the help on queries."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No text of unknown origin reaches the screen as a control character, on any screen of the dashboard."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

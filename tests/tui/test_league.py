@@ -1,7 +1,5 @@
 """The league screen: read-only access, panels at any size, navigation and updates."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

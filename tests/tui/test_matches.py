@@ -1,7 +1,5 @@
 """The matches screen, the viewer address, copying, and level filters of the log screen."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Memory of a dashboard that stays open: what it retains of a run is bounded, and frames leave little garbage."""
 
-from __future__ import annotations
-
 import gc
 import random
 import sys

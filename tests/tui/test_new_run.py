@@ -1,7 +1,5 @@
 """The new-run form: presets, options, invalid values, and the started run."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

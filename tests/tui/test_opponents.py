@@ -1,7 +1,5 @@
 """The opponents and heat map panels: shares, groups of snapshots, and map sizes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every panel, drawn on a canned run and compared with its snapshot; ``just golden`` updates the snapshots."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """Run and league screens, compared with snapshots of every character and colour; ``just golden`` updates them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

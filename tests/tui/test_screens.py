@@ -1,7 +1,5 @@
 """Screens of the dashboard end to end: keys in, text on the screen and files in the run folder out."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import time

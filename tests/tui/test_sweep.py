@@ -1,7 +1,5 @@
 """The sweep screen at any size, and another run behind the charts of the run screen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """The system metrics panel: charts shown, legends, units, and runs without metrics."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The dashboard as a process on a pty: traffic, and how it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Themes: contrast, distinguishable colours, glyph sets, and detection of the terminal."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """The viewport of charts: window, crosshair, log scale, smoothing, overlays, keys, mouse, panel search."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

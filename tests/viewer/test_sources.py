@@ -1,7 +1,5 @@
 """Checks of the viewer's sources: types, unit tests over golden replays, import cycles, line lengths."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 import re

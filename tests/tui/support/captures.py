@@ -1,7 +1,5 @@
 """Scenes of the dashboard on synthetic runs, as text and styles for tests and as SVG for the documents."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import string
