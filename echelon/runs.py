@@ -29,7 +29,6 @@ WRITTEN_FOLDERS = ("log", "control", "checkpoints", "replays", "replays/worlds",
 """Folders of a run that jobs write into, besides the run's folder."""
 
 ID_DIGITS = 16
-"""Digits of the id of a recorded match."""
 
 LATEST, TRAINING = "latest", "train"
 """Name of the newest training run, and the kind of training runs."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon import champion
-from echelon.config import Fairness
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.spec import new_spec
 from echelon.jobs.status import JobStatus
@@ -22,7 +21,7 @@ from echelon_cli import job, output
 from echelon_cli.options import usage_errors
 
 if TYPE_CHECKING:
-    from echelon.training.eval_plan import EvalPlan
+    from echelon.training.eval_plan import EvalOptions, EvalPlan
     from echelon_cli.follow import Follower
 
 POLICY, OPPONENT_POLICY = "policy", "opponent"
@@ -43,21 +42,7 @@ class Opponent:
 
     @property
     def title(self) -> str:
-        """Return its name in results."""
         return self.name if self.path else f"heuristic:{self.name}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalOptions:
-    """Options of an evaluation."""
-
-    seeds: int
-    weapon_prob: float
-    size: int | None = None
-    maps: Fairness | None = None
-    deterministic: bool = True
-    device: str = "cpu"
-    threads: int = 0
 
 
 def start(

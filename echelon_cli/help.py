@@ -22,7 +22,6 @@ class Command(NamedTuple):
     section: str
     """Heading above it in the help."""
     help: str
-    """Its line in the help."""
     module: str
     """Module of ``echelon_cli.commands``."""
     function: str = "app"

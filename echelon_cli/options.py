@@ -48,7 +48,6 @@ def option(
 
 
 def argument(metavar: str, text: str, complete: Completion | None = None, **more: Any) -> Any:
-    """Return the declaration of a positional argument with its help text."""
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False, **more)
 
 

@@ -324,7 +324,6 @@ def _scaled(value: float, units: Iterable[tuple[float, float, str]]) -> tuple[st
 
 
 def percent(value: float | None) -> str:
-    """Return a fraction as whole percent."""
     return f"{value:.0%}" if is_known(value) else "-"
 
 

@@ -18,7 +18,6 @@ NO_BEST = "no best yet, the 95 % intervals overlap"
 
 
 def results_json(results: SweepResults) -> dict[str, Any]:
-    """Return the results of a sweep as JSON values."""
     plan = results.plan
     row = {key: value for key, value in asdict(results).items() if key not in ("plan", "repeated")}
     facts = {name: getattr(plan, name) for name in ("metric", "sampler", "vary", "rung_steps")}

@@ -9,7 +9,6 @@ from echelon_cli import output
 TRACE = 5e-5
 """Fractions below this are not listed."""
 HASH_DIGITS = 16
-"""Hexadecimal digits of a hash in tables."""
 
 
 def show_measurements(found: dict[str, Any]) -> None:

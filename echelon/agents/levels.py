@@ -38,7 +38,6 @@ class TargetChoice(IntEnum):
     RANDOM = 0
     """Uniformly at random, redrawn every three seconds."""
     NEAREST = 1
-    """The nearest."""
     PAINTED = 2
     """The nearest; paint by the own pack counts as one voxel nearer."""
     THREAT = 3
@@ -126,7 +125,6 @@ class Route(IntEnum):
     """Which path to the zone is taken."""
 
     STRAIGHT = 0
-    """The straight line."""
     FIELD = 1
     """The shortest path."""
     COVERED = 2

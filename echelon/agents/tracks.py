@@ -148,7 +148,6 @@ def update_tracks(episode: Episode, perception: PilotMemory, perception_out: Pil
 
 @wp.kernel
 def record_history(episode: Episode, mechs: Mechs, perception: PilotMemory, perception_out: PilotMemory):
-    """Record the state of a mech in this decision."""
     e, m = wp.tid()
     slot = episode.decision[e] % perception.past_pos.shape[2]
     perception_out.past_pos[e, m, slot] = mechs.pos[e, m]

@@ -122,7 +122,6 @@ def subject(recorded: Replay, who: str = "") -> tuple[str, list[int]]:
 
 
 def humans_of(recorded: Replay) -> list[int]:
-    """Return the mechs that humans flew."""
     return sorted({mech for seats, _ in recorded_inputs(recorded).values() for mech in seats})
 
 

@@ -53,7 +53,6 @@ def level_pilot(name: str) -> Pilot | None:
 
 
 def still_pilot() -> Pilot:
-    """Return the pilot that does nothing."""
     return Pilot(id=STILL, label=STILL)
 
 

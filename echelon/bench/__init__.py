@@ -24,7 +24,6 @@ class Setting:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the scene runs on the CPU."""
         return self.device == "cpu"
 
 

@@ -74,7 +74,6 @@ class MixConfig:
 
     @property
     def uses_frozen_policies(self) -> bool:
-        """Whether frozen policies play as opponents."""
         return self.past > 0 or self.uses_foreign_policies
 
 

@@ -167,7 +167,6 @@ SUITE_OF_CLASS = {
     "medium": SuiteType.MEDIUM_ASSAULT,
     "heavy": SuiteType.HEAVY_FIRE_SUPPORT,
 }
-"""Suite of each mech class."""
 _SUITE_OF_COMMAND = {"squad_leader": SuiteType.TACTICAL_COMMAND, "pack_leader": SuiteType.PACK_COMMAND}
 
 

@@ -29,7 +29,6 @@ from echelon.sim.world import Material
 def _boxes(
     grid: Grid, rect: Rect, stream: Stream, count: int, side: Span, height: Span, material: Material = Material.SOLID
 ) -> None:
-    """Draw boxes of random size."""
     for _ in range(count):
         box = sample_box(rect, stream, side, side)
         block(grid, box, (0, stream.integers(*height)), material)

@@ -158,7 +158,6 @@ class Draft:
         return formations(self.world, self.corners, self.num_packs)
 
     def stream(self, stream: StreamId, sub_stream: int) -> Stream:
-        """Return the random sub-stream of a step."""
         return Stream(self.map_seed, stream, tick=self.attempt, entity=sub_stream)
 
 

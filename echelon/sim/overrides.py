@@ -24,7 +24,6 @@ CHASSIS_RANGES, WEAPON_RANGES, PHYSICS_RANGES = (ranges_of(table) for table in (
 
 
 def override_names() -> list[str]:
-    """Return the name of every parameter that can be overridden."""
     chassis = [f"{spec.chassis.name.lower()}.{name}" for spec in CHASSIS for name in CHASSIS_RANGES]
     weapons = [f"{spec.weapon.name.lower()}.{name}" for spec in WEAPONS for name in WEAPON_RANGES]
     return [*chassis, *weapons, *(f"physics.{name}" for name in PHYSICS_RANGES)]

@@ -51,7 +51,6 @@ def cloud_slots(tables: GameTables, dt: float) -> int:
 ROUNDS_PER_MECH = round_slots(STOCK_TABLES, EnvConfig().dt_sim)
 CLOUDS_PER_MECH = cloud_slots(STOCK_TABLES, EnvConfig().dt_sim)
 CONTACT_SLOTS = 20
-"""Contact slots of a display."""
 JOURNAL_ROWS_PER_MECH = 128
 """Journal rows between two fetches, per mech of a recorded environment."""
 JOURNAL_VALUES = 10

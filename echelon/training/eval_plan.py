@@ -19,7 +19,25 @@ ROWS_PER_BATCH = {"cpu": 400, "cuda": 1600}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalPlan:
+class EvalOptions:
+    """Options of an evaluation."""
+
+    seeds: Annotated[int, Interval(ge=1, le=MAX_SEEDS)]
+    """Number of held-out seeds; each is played from both sides."""
+    weapon_prob: float
+    size: int | None = None
+    """Map edge [vox]; None for that of the training."""
+    maps: Fairness | None = None
+    """Kind of the maps; None for that of the training."""
+    deterministic: bool = True
+    """Mean actions and then sampled ones; otherwise sampled ones only."""
+    device: str = "cpu"
+    threads: int = 0
+    """CPU threads; 0 uses every core."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalPlan(EvalOptions):
     """What an evaluation job plays; stored in its spec."""
 
     target: str
@@ -34,20 +52,7 @@ class EvalPlan:
     """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
     ladder: bool = False
     """Whether the result lists levels."""
-    seeds: Annotated[int, Interval(ge=1, le=MAX_SEEDS)]
-    """Number of held-out seeds; each is played from both sides."""
     batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
-    """Most seeds of a batch."""
-    weapon_prob: float
-    size: int | None = None
-    """Map edge [vox]; None for that of the training."""
-    maps: Fairness | None = None
-    """Kind of the maps; None for that of the training."""
-    deterministic: bool = True
-    """Mean actions and then sampled ones; otherwise sampled ones only."""
-    device: str = "cpu"
-    threads: int = 0
-    """CPU threads; 0 uses every core."""
     run: str = ""
     """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
     replays: str = ""

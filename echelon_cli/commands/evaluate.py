@@ -14,7 +14,7 @@ from echelon.jobs.config_layers import did_you_mean
 from echelon.runs import RunNotFoundError
 from echelon_cli import eval_job, output
 from echelon_cli.devices import require_device
-from echelon_cli.eval_job import EvalOptions, Opponent
+from echelon_cli.eval_job import Opponent
 from echelon_cli.listing import SCRIPTED
 from echelon_cli.options import (
     DetachFlag,
@@ -97,6 +97,8 @@ def evaluate(
         return eval_job.follow(follower, detach=detach, as_json=as_json) if follower else output.DONE
     if target is None:
         raise typer.BadParameter("policy is missing, expected a run, a checkpoint, a league entry or heuristic:LEVEL")
+    from echelon.training.eval_plan import EvalOptions
+
     require_device(device)
     policy = policy_of(target)
     if ladder and (record or opponent):

@@ -273,7 +273,6 @@ def _values(name: str, paths: RunPaths | None) -> dict[str, Any]:
 
 
 def _environment(paths: RunPaths) -> dict[str, Any]:
-    """Return source, packages and devices of a run by dotted key."""
     return flat_environment(read_environment(paths))
 
 

@@ -364,7 +364,6 @@ def _run_folder(contest: Contest) -> Iterator[RunPaths]:
 
 
 def _record_into(session: MatchSession, run: RunPaths, pairings: list[Pairing]) -> None:
-    """Configure ``session`` to record these matches into a run."""
     session.folder = run.replays
     session.record = frozenset(pairing.number for pairing in pairings)
     session.about = {"run": run.id}

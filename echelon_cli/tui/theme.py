@@ -29,7 +29,6 @@ THEME_VARIABLE = "ECHELON_THEME"
 """Environment variable that selects the background; otherwise COLORFGBG decides, and dark without it."""
 
 LIGHT_BACKGROUNDS = ("7", "15")
-"""Light background colours in COLORFGBG."""
 
 BLOCK_TERMINALS = ("linux", "cygwin")
 """Values of TERM whose fonts have half blocks but no braille."""

@@ -14,9 +14,9 @@ from echelon.runs import RunPaths, create_run
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventAlert, EventEval, EventEvalBatch
 from echelon.telemetry.log import read_events
-from echelon.training.eval_plan import ROWS_PER_BATCH
+from echelon.training.eval_plan import ROWS_PER_BATCH, EvalOptions
 from echelon_cli import eval_job
-from echelon_cli.eval_job import EvalOptions, Opponent
+from echelon_cli.eval_job import Opponent
 from tests.arena.policy_files import SMALL, save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 

@@ -86,7 +86,6 @@ class RunDraft:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as it is typed in the form."""
     if value is None:
         return "none"
     if isinstance(value, bool):

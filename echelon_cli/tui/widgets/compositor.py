@@ -48,7 +48,6 @@ def use_span_updates(screen: Screen[Any]) -> None:
 
 
 def screen_strips(screen: Screen[Any]) -> list[Strip]:
-    """Return the rows of a screen."""
     return screen._compositor.render_strips()
 
 

@@ -118,5 +118,4 @@ class Pager(CellView, can_focus=True):
 
 
 def line_text(line: Sequence[Span]) -> str:
-    """Return the characters of a line as drawn."""
     return "".join(visible(text) for text, _ in line)

@@ -255,7 +255,6 @@ def columns_of(rows: Sequence[RunRow]) -> list[GridColumn]:
 
 
 def evaluated(row: RunRow) -> Evaluated:
-    """Return the newest evaluation of a run."""
     return row.eval_rate, row.eval_low, row.eval_high, row.opponent, row.game
 
 
