@@ -11,6 +11,8 @@ from echelon.runs import policy_name
 TEAMS = ("Blue", "Red")
 MAX_NAME = 16
 """Characters of a name from a file that a caption contains."""
+SMALL_CHANGE = 5
+"""Change of the win probability that decides nothing, and is not told [%]."""
 MAX_LISTED = 4
 """Victims that a caption lists by name."""
 NOUNS = {"gauss": "gauss round"}
@@ -51,8 +53,13 @@ def percent(p: float) -> str:
 
 
 def caption(seconds: float, text: str, before: float, after: float) -> str:
-    """Return the caption of a moment with its time and its change of the win probability, which is always blue's."""
-    return f"{clock(seconds)} {text}: blue {percent(before)} → {percent(after)}"
+    """Return the caption of a moment with its time and its change of the win probability, which is always blue's.
+
+    A change below ``SMALL_CHANGE`` is left out.
+    """
+    told = f"{clock(seconds)} {text}"
+    parts = [int(percent(p).split()[0]) for p in (before, after)]
+    return told if abs(parts[1] - parts[0]) < SMALL_CHANGE else f"{told}: blue {parts[0]} % → {parts[1]} %"
 
 
 def listed(names: Sequence[str]) -> str:

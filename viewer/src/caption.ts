@@ -11,7 +11,8 @@ import { causeText, markerText, percentText } from "./text";
 import { clockText, pointsText } from "./timeline";
 
 const SHOWN_S = 4; // how long a caption is shown [s]
-const CHANGE = /: (blue|red) \d+ % → \d+ %$/; // end of a caption from a file
+const CHANGE = /: (?:blue|red) (\d+) % → (\d+) %$/; // end of a caption from a file
+const SMALL_CHANGE = 5; // change of the win probability that decides nothing, and is not shown [%]
 const MOST_KILLS = 3; // most kills that are named while a moment is under way
 
 /** Return the points of the win probability at two ticks; none where it is unknown. */
@@ -25,10 +26,16 @@ function changeText([before, after]: [] | [WinPoint, WinPoint]): string {
   return before && after ? `: blue ${percentText(before.p)} → ${percentText(after.p)}` : "";
 }
 
+/** Return a caption without its change of the win probability where that decides nothing. */
+export function toldChange(caption: string): string {
+  const found = CHANGE.exec(caption);
+  return found && Math.abs(Number(found[2]) - Number(found[1])) < SMALL_CHANGE ? caption.replace(CHANGE, "") : caption;
+}
+
 /** Return the caption of a moment, with the win probability as the page shows it before and after. */
 export function fullCaption(match: MatchState, moment: Moment): string {
   const change = changeText(pointsAt(match, ...spanOf(moment, match.index, match.header.tick_hz)));
-  return change === "" ? moment.caption : moment.caption.replace(CHANGE, "") + change;
+  return toldChange(change === "" ? moment.caption : moment.caption.replace(CHANGE, "") + change);
 }
 
 /** Return what has happened of a moment at a tick, without its end. */

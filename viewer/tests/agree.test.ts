@@ -4,7 +4,7 @@
 
 import { readFileSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { captionAt, fullCaption } from "../src/caption";
+import { captionAt, fullCaption, toldChange } from "../src/caption";
 import * as control from "../src/control";
 import { payload, scanFile } from "../src/data/container";
 import { decodeChunk, decodeHeader, decodeIndex } from "../src/data/decode";
@@ -160,7 +160,7 @@ test.each(files)(
       const shown = spanOf(moment, index, header.tick_hz).map((tick) => match.win.at(tick)!.p);
       expect(shown[0]).toBeCloseTo(moment.before, 2);
       expect(shown[1]).toBeCloseTo(moment.after, 2);
-      expect(fullCaption(match, moment), "is that of Python").toBe(moment.caption);
+      expect(fullCaption(match, moment), "is that of Python").toBe(toldChange(moment.caption));
     }
   },
   120_000,

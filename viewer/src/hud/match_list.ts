@@ -5,6 +5,7 @@ import type { MatchSummary } from "../protocol.gen";
 import { TICK_HZ, byRun, closest } from "../data/matches";
 import type { ListState, ViewerState } from "../state";
 import { mayShow } from "../spoilers";
+import { toldChange } from "../caption";
 import { clockText, pointsText } from "../timeline";
 import { checkbox, el, field, fill, replaceChanged, setText, textButton } from "./dom";
 import { brand, pageLinks } from "./page_header";
@@ -176,7 +177,7 @@ class Card {
     this.badge.className = `badge ${side}`;
     setText(this.badge, result);
     setText(this.time, length);
-    const moment = showsResult ? match.moment : "";
+    const moment = showsResult ? toldChange(match.moment) : "";
     setText(this.moment, moment);
     this.moment.title = moment;
   }

@@ -83,7 +83,7 @@ export class TakeOverDialog {
     private readonly state: ViewerState,
     private readonly play: PlaySession,
   ) {
-    const hint = "Flying needs a keyboard with a mouse, or a gamepad. Touch has no controls.";
+    const hint = "You fly with keyboard and mouse, a gamepad, or touch.";
     const parts = [
       field("You fly", this.seat),
       this.form.root,
