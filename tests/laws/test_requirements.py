@@ -9,7 +9,7 @@ import pytest
 import echelon
 from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
-from echelon.config import EnvConfig, PPOConfig, RewardConfig
+from echelon.config import EnvConfig, RewardConfig
 from echelon.config.presets import quickstart
 from echelon.env import reward
 from echelon.env.suites import COMBAT_SUITES
@@ -98,12 +98,6 @@ def test_classes_get_different_numbers_of_contact_slots():  # KEEP-6
     order = [by_class[c].pop() for c in (SCOUT, LIGHT, MEDIUM, HEAVY)]
     assert order == sorted(order, reverse=True) and len(set(order)) == 4
     assert max(order) <= max(spec.visual_contact_slots for spec in COMBAT_SUITES.values())
-
-
-def test_recommended_ppo_hyperparameters():  # DR-H1, DR-H2
-    c = PPOConfig.recommended()
-    assert (c.rollout_steps, c.update_epochs, c.tbptt_chunk_length) == (2048, 2, 32)
-    assert (c.critic_lr_mult, c.ent_coef, c.ent_coef_end, c.burn_in_steps, c.aux_coef) == (3.0, 0.05, 0.01, 10, 0.01)
 
 
 @pytest.mark.parametrize(
