@@ -92,13 +92,7 @@ export class Play {
     this.dialogs = new Dialogs(this.root);
     this.tools = [
       wordButton("Fly", "Take over here (Enter)", PLAY_ICON, () => this.openTakeOver(), "button worded"),
-      wordButton(
-        "What if",
-        "What if? Continuations from here (;)",
-        WHAT_IF,
-        () => this.openWhatIf(),
-        "button worded",
-      ),
+      wordButton("What if", "What if? Continuations from here (;)", WHAT_IF, () => this.openWhatIf(), "button worded"),
     ];
   }
 
