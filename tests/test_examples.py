@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = {
     "play.py": ("--size", "40"),
-    "custom_reward.py": ("--steps", "5"),
+    "custom_reward.py": ("--steps", "300", "--num-envs", "2", "--seconds", "5"),
     "own_loop.py": ("--seconds", "0", "--battles", "2", "--rollout", "8"),
     "custom_policy.py": ("--steps", "300", "--num-envs", "2"),
     "cleanrl_ppo.py": ("--total-timesteps", "200", "--num-envs", "10", "--num-steps", "16", "--eval-seeds", "1"),

@@ -40,7 +40,7 @@ def installed_proxy(kind: str, server: int, folder: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     changes = {
-        "nginx": {"listen 80;": f"listen {port};", "echelon.example": NAME, ":8400": f":{server}"},
+        "nginx": {"listen 443 ssl;": f"listen {port};", "echelon.example": NAME, ":8400": f":{server}"},
         "caddy": {"echelon.example": f"http://{NAME}:{port}", ":8400": f":{server}"},
     }
     block = BLOCKS[kind]
