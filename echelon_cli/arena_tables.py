@@ -120,7 +120,7 @@ def show_entry(row: dict[str, Any]) -> None:
         ("name", row["name"]),
         ("id", row["id"]),
         ("kind", kind_of(row)),
-        ("rating", f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f}), volatility {row['vol']:.4f}"),
+        ("rating", f"{row['rating']:.0f} ±{row['high'] - row['rating']:.0f}, volatility {row['vol']:.4f}"),
         ("matches", f"{row['games']} rated: {row['wins']} won, {row['draws']} drawn, {row['losses']} lost"),
         ("since", row["created_at"]),
         ("checkpoint", row["path"] or "-"),

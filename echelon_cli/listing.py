@@ -36,6 +36,9 @@ GAME_OPTIONS = ("world", "map_size_range", "num_packs", "packs_per_team_range", 
 ALERT_LIFETIME_S = 3600.0
 """Time for which an alert is shown in lists of runs [s]."""
 
+RUNG_WORDS = {"started": "in", "evaluated": "after", "failed": "failed in"}
+"""Where a trial of a sweep is, by the state of its newest rung."""
+
 SCRIPTED = "heuristic:"
 """Prefix of the scripted levels, which lists leave out."""
 
@@ -89,6 +92,8 @@ class RunRow:
     """What differs from the other runs of a list that shows one group; empty elsewhere."""
     alert: str = ""
     """Newest alert of a running run, while it is recent."""
+    policy: str = ""
+    """The policy that an evaluation job plays."""
     done: str = ""
     """What a job other than training has done so far."""
 
@@ -163,6 +168,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         game=game_of(start.config) if start else "",
         created=status.created,
         progress=_progress(paths, seen) if has_plan(status.kind) else math.nan,
+        policy=_policy(paths, seen) if seen.is_evaluation else "",
         done=_done(paths, status.kind, seen),
         update=update.update if update else status.update,
         steps=seen.global_step,
@@ -202,6 +208,13 @@ def _recent_alert(seen: RunSnapshot, now: float) -> str:
     return recent[-1].message if recent else ""
 
 
+def _policy(paths: RunPaths, seen: RunSnapshot) -> str:
+    """Return the name of the policy that an evaluation job plays; its update is known after the first opponent."""
+    plan = ((read_json(paths.spec) or {}).get("config") or {}).get("eval") or {}
+    run, target = (Path(str(plan.get(name) or "")).name for name in ("run", "target"))
+    return policy_name(f"update {seen.evals[-1].update}" if run and seen.evals else run or target, run)
+
+
 def _done(paths: RunPaths, kind: str, seen: RunSnapshot) -> str:
     """Return what a job other than training has done, in the unit of its kind."""
     if (played := seen.round) is not None:
@@ -209,7 +222,7 @@ def _done(paths: RunPaths, kind: str, seen: RunSnapshot) -> str:
     if seen.batches:
         return f"{seen.batches[-1].played} of {seen.batches[-1].matches} matches"
     if (rung := seen.rung) is not None:
-        return f"trial {rung.trial}, rung {rung.rung + 1}"
+        return f"trial {rung.trial} {RUNG_WORDS.get(rung.state, rung.state)} rung {rung.rung + 1}"
     if has_plan(kind):
         return ""
     try:

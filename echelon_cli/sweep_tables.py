@@ -81,9 +81,10 @@ def _show_repeated(results: SweepResults) -> None:
     ]
     optional = ("its 95 % interval", "seeds")
     output.show_table(("configuration", *right), rows, right=right, optional=optional, title="")
+    which = "training seeds other than that of the search" if results.plan.search_trials else "training seeds"
     output.print_line(
-        f"{metric}: mean over training seeds, interval by Student's t; better: probability that a seed is better than "
-        f"the same seed of {UNCHANGED}, interval by Wilson",
+        f"{metric}: mean over {which}, interval by Student's t; better: "
+        f"probability that a seed is better than the same seed of {UNCHANGED}, interval by Wilson",
         style="dim",
     )
 

@@ -120,13 +120,23 @@ class RunSnapshot:
         return self.start is not None and self.start.preset == EVALUATION
 
     def is_trained(self, event: EventEval) -> bool:
-        """Whether an evaluation is of a trained policy: one after an update, or of a run that starts from a policy."""
-        return event.update > 0 or (self.start is not None and bool(self.start.config.get("start_from")))
+        """Whether an evaluation is of a trained policy: of a job, after an update, or of a run that starts from one."""
+        return (
+            event.update > 0
+            or self.is_evaluation
+            or (self.start is not None and bool(self.start.config.get("start_from")))
+        )
 
     @property
     def evaluation(self) -> EventEval | None:
         """The newest evaluation of a trained policy."""
         return next((event for event in reversed(self.evals) if self.is_trained(event)), None)
+
+    @property
+    def other_best(self) -> EventEval | None:
+        """The evaluation that chose the best checkpoint, where the newest evaluation is of another checkpoint."""
+        best, last = self.best, self.evaluation
+        return best if best and last and self.is_trained(best) and best.update != last.update else None
 
     @property
     def next_evaluation(self) -> tuple[int, float] | None:

@@ -69,7 +69,7 @@ def bindings(keys: Sequence[Key]) -> list[Any]:
 
 
 class KeyBar(CellView):
-    """The bottom line: keys with labels, which can be clicked, or a notice for ``NOTICE_S`` seconds."""
+    """The bottom line: keys with labels, which can be clicked, after a notice for ``NOTICE_S`` seconds."""
 
     def __init__(self, keys: Sequence[Key], **options: Any) -> None:
         super().__init__(**options)
@@ -89,13 +89,11 @@ class KeyBar(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        self._click_areas = []
+        self._click_areas, x = [], 1
         if self._notice:
             text, role = self._notice
-            grid.put(0, 0, truncate(f" {text} ", width, self.theme.symbols.ellipsis), f"pill-{role}")
-            return grid
-        x = 1
-        for key in visible_keys(self.keys, width - 2):
+            x = grid.put(0, 0, truncate(f" {text} ", width, self.theme.symbols.ellipsis), f"pill-{role}") + 1
+        for key in visible_keys(self.keys, width - x - 1):
             start = x
             x = grid.put(x, 0, key.short_name, "key")
             x = grid.put(x + 1, 0, key.label, "dim")

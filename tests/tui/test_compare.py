@@ -1,5 +1,7 @@
 """The compare screen: marked runs, overlaid charts, configuration differences."""
 
+from dataclasses import replace
+
 import pytest
 
 from echelon.telemetry.events import EventStart
@@ -35,7 +37,7 @@ async def test_compare_screen_overlays_and_follows_marked_runs(dashboard, home, 
     async with dashboard() as user:
         await user.until("heron", "jackal")
         await user.press("m")
-        await user.until("mark two or more runs")
+        await user.until("mark two or more runs", "? help")
         await user.press("home", "space", "space", "m")
         assert isinstance(user.app.screen, CompareScreen)
         text = await user.until("win rate", "no difference", "completed", "running")
@@ -118,6 +120,11 @@ def test_compare_header_drops_whole_columns():
         for name in set(shown) - {"diff"}:
             end = f"{head} ".index(f" {name} ") + 1 + len(name)
             assert row[:end].endswith(headline_figures(view)[name]), f"{name} is aligned with its heading"
+    last = view.snapshot.evaluation
+    report = replace(last, purpose="report", is_best=False, win_rate=last.win_rate + 0.25)
+    found = replace(view.snapshot, best=last, evals=(*view.snapshot.evals, report))
+    shown = headline_figures(replace(view, snapshot=found))
+    assert shown["best"] == shown["eval"] == percent(report.win_rate), "both are of the newest checkpoint"
     assert all(text == "-" for name, text in headline_figures(RunView(id="x")).items() if name != "steps")
 
 

@@ -325,16 +325,22 @@ def test_runs_that_differ_only_in_their_seed_share_a_row(monkeypatch):
     configs = {f"run{n}": {"seed": n, "ppo.lr": 0.1 if n == 3 else 0.2, "pause_steps": n} for n in range(4)}
     monkeypatch.setattr(run_table, "config_of", lambda root: configs[root.name])
     table = RunTable()
-    table.view = RunsView(rows=tuple(rows))
+    table.view = RunsView(rows=(*rows, row("run4", kind="train", tags=(BASELINE,))))
+    configs["run4"] = {"seed": 4}
     table.is_collapsed = True
     table.sort("run")
-    seeds, single = table.rows
+    pinned, seeds, single = table.rows
     assert (seeds.id, seeds.state, seeds.progress) == ("3 seeds of quickstart", "running", 0.25) and single.id == "run3"
     assert "2 evaluated" in seeds.notes, "another opponent is another measure"
-    assert (seeds.eval_rate, seeds.eval_low, seeds.eval_high) == (pytest.approx(0.8), 0.0, 1.0)
-    table.go(0)
+    assert (seeds.eval_rate, seeds.eval_low, seeds.eval_high) == (
+        pytest.approx(0.8),
+        pytest.approx(0.0014, abs=1e-4),
+        pytest.approx(1.0, abs=1e-2),
+    )
+    assert table.compared_with(table.seeds[seeds.root]) == (pinned.root, *(each.root for each in rows[:3]))
+    table.go(1)
     assert table.mark() and table.marked == [each.root for each in rows[:3]]
-    table.go(0)
+    table.go(1)
     assert table.mark() and table.marked == []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from echelon.telemetry.evaluations import evaluation_rows, row_of, training_rows
-from echelon.telemetry.events import EventAlert, EventEval, EventResume, EventUpdate
+from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventResume, EventUpdate
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotBuilder
 from echelon_cli.listing import game_of
 from echelon_cli.tui import panels
@@ -120,6 +120,12 @@ def test_run_is_untrained_until_a_trained_policy_is_evaluated():
     assert shown(20).count("untrained") == 3 and "evaluation at update 50, in 38s" in shown(20)
     assert "2% eval" not in shown(20) and "2% eval 0-12%" in shown(20, start_from="champion")
     assert "untrained" not in shown(60) and "update 100, in" in shown(60)
+    assert "update 300 or the end" in shown(60, eval={"every_updates": 300}), "updates may become slower"
+    crashed = replace(canned_view(20), state="crashed")
+    done = replace(crashed.snapshot, end=EventEnd(reason="completed"), start=replace(start_event(), total_steps=1))
+    resumed = replace(crashed, state="starting", snapshot=done)
+    assert "0s left" not in drawn(HeaderPanel(theme=THEME), resumed, 160, ROWS)
+    assert "evaluation at" not in drawn(HeaderPanel(theme=THEME), crashed, 160, ROWS)
     for every in (0, 1000):
         assert "the end, in 8m01s" in shown(60, eval={"every_updates": every}), "the run ends before"
     assert "update 50 or the end" in shown(0), "the number of updates is unknown before the first"
@@ -367,6 +373,9 @@ def test_evaluation_job_shows_running_win_rates_then_results():
     for event in report_events(120, "job"):
         builder.add(event)
     assert "/80" not in draw_evaluations(evaluation_rows(builder.snapshot()), 60, 9, THEME).text()
+    played = SnapshotBuilder([start, *batch_events(14)]).snapshot()
+    head = drawn(HeaderPanel(theme=THEME), RunView(kind="eval", snapshot=played), 160, ROWS)
+    assert "88% win rate" in head and "against easy, mean actions" in head and "80% sampled" in head
     assert builder.snapshot().progress == 13 / 40 and builder.snapshot().eta_s == pytest.approx(27 * 9.5)
     assert unneeded_panels(RunView(snapshot=builder.snapshot())) == PANELS.keys() - {"evaluations", "log"}
 

@@ -34,8 +34,8 @@ def test_sweep_of_listed_variants_shows_statistics_over_seeds(home):
     assert [f.name for f in found.repeated] == ["high lr", "unchanged", "no lstm"], "best first, equal ones as listed"
     assert found.repeated[1].improvement is None
     assert found.repeated[0].improvement == pytest.approx((1.0, 0.4385, 1.0), abs=1e-4)
-    text = draw_results(found, (50, 8), THEME).text()
-    assert "high lr" in text and "3/3 seeds, better 100% (44-100)" in text
+    text = draw_results(found, (60, 8), THEME).text()
+    assert "high lr" in text and "3/3 seeds, better 100% (44-100), from seeds 0 1 2" in text
     assert "no lstm · seed 2" in draw_trials(found, -1, SIZES[-1], THEME).text()
 
 

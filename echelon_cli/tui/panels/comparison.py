@@ -99,13 +99,14 @@ def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme:
 
 
 def headline_figures(view: RunView) -> dict[str, str]:
-    update, last, best = view.snapshot.update, view.snapshot.evaluation, view.snapshot.best
+    update, last = view.snapshot.update, view.snapshot.evaluation
+    best = view.snapshot.other_best or last
     return {
         "eval": percent(last.win_rate) if last else "-",
         "interval": interval(last.win_low, last.win_high) if last else "-",
         "against": truncate(opponent_name(last.opponent), 8) if last else "-",
         "ladder": percent(ladder_score(view.snapshot.reports).value),
-        "best": percent(best.win_rate) if last and best else "-",
+        "best": percent(best.win_rate) if best else "-",
         "steps/s": speed(update.steps_per_s) if update else "-",
         "steps": count(view.snapshot.global_step),
         "took": duration(update.elapsed_s if update else None),

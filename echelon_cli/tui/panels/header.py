@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon.jobs.kinds import has_plan
-from echelon.telemetry.evaluations import UNTRAINED
+from echelon.telemetry.evaluations import UNTRAINED, evaluation_rows
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.listing import ALERT_LIFETIME_S, opponent_name
 from echelon_cli.output import count, duration, interval, measured, percent
@@ -99,7 +99,7 @@ def time_left(view: RunView) -> str:
         return f"took {duration(sum(batch.duration_s for batch in snapshot.batches))}"
     if not view.is_alive:
         return f"took {duration(snapshot.update.elapsed_s)}" if snapshot.update else ""
-    left = f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
+    left = f"{duration(snapshot.eta_s)} left" if snapshot.eta_s else ""
     return snapshot.activity or left
 
 
@@ -127,18 +127,18 @@ def _figures(view: RunView) -> tuple[Figure, ...]:
     win_rate, per_s = (update.win_rate, update.steps_per_s) if update else (math.nan, math.nan)
     battles = f", {update.battles} battles" if update and update.battles else ""
     return (
-        *_evaluation_figures(snapshot),
+        *_evaluation_figures(view),
         Figure(label=f"training mix{battles}", value=percent(win_rate), role="series1", rank=4),
         Figure(label="steps/s", value=speed(per_s) if update else "-", role="series1", rank=2),
     )
 
 
-def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
+def _evaluation_figures(view: RunView) -> tuple[Figure, ...]:
     """Return the newest evaluation of a trained policy, and the one that chose the best checkpoint."""
-    last, best = snapshot.evaluation, snapshot.best
+    last, best = view.snapshot.evaluation, view.snapshot.other_best
     if last is None:
-        upcoming = next_evaluation_text(snapshot)
-        note = f"evaluation at {upcoming}" if upcoming and not snapshot.activity else ""
+        upcoming = next_evaluation_text(view)
+        note = f"evaluation at {upcoming}" if upcoming and not view.snapshot.activity else ""
         return (Figure(label="", value=UNTRAINED, notes=(note,), role="bold"),)
     bounds, at = f"{interval(last.win_low, last.win_high)}%", f"at {count(last.global_step)}"
     opponent = f"against {opponent_name(last.opponent)}"
@@ -146,23 +146,29 @@ def _evaluation_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
     matches = f"{bounds} of {count(last.episodes)} matches {opponent} {at} steps"
     notes = (matches, f"{against} {at} steps", f"{against} {at}", against, bounds)
     newest = Figure(label="eval", value=percent(last.win_rate), notes=notes, role="mark")
-    if best is None or not snapshot.is_trained(best) or best.update == last.update:
-        return (newest,)
-    return newest, Figure(label="best", value=percent(best.win_rate), role="mark", rank=1)
+    return (newest, Figure(label="best", value=percent(best.win_rate), role="mark", rank=1)) if best else (newest,)
 
 
 def _job_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
-    seconds, wins, notes, played, matches = sum(batch.duration_s for batch in snapshot.batches), "-", ("",), 0, 0
+    """Return the win rate against the present opponent, with mean actions where they play, and what has been played."""
+    seconds, played, matches = sum(batch.duration_s for batch in snapshot.batches), 0, 0
+    wins: tuple[Figure, ...] = (Figure(label="win rate", value="-", role="mark"),)
     if snapshot.batches:
         last = snapshot.batches[-1]
+        row = next(row for row in evaluation_rows(snapshot) if row.opponent == last.opponent)
         played, matches = last.played, last.matches
-        bounds, against = f"{interval(last.win_low, last.win_high)}%", f"against {opponent_name(last.opponent)}"
-        whole = f"{bounds} of {count(last.episodes)} matches {against}"
-        actions = "mean" if last.deterministic else "sampled"
-        wins, notes = percent(last.win_rate), (f"{whole}, {actions} actions", whole, f"{bounds} {against}")
+        against, rates = f"against {opponent_name(row.opponent)}", {"mean": row.mean, "sampled": row.sampled}
+        (actions, won), *others = ((name, rate) for name, rate in rates.items() if rate)
+        bounds = f"{interval(won.low, won.high)}%"
+        whole = f"{bounds} of {count(row.episodes)} matches {against}"
+        notes = f"{whole}, {actions} actions", whole, f"{bounds} {against}"
+        wins = (
+            Figure(label="win rate", value=percent(won.value), notes=notes, role="mark"),
+            *(Figure(label=name, value=percent(rate.value), role="mark") for name, rate in others),
+        )
     rate = measured(played / seconds) if seconds > 0 else "-"
     return (
-        Figure(label="win rate", value=wins, notes=notes, role="mark"),
+        *wins,
         Figure(label=f"of {count(matches)} played", value=count(played), role="series1", rank=1),
         Figure(label="matches/s", value=rate, role="series1", rank=2),
     )

@@ -12,7 +12,7 @@ from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import LeagueView
 from echelon_cli.tui.format import wrap
 from echelon_cli.tui.panels.base import SelectionPanel
-from echelon_cli.tui.panels.league_rating import draw_ratings
+from echelon_cli.tui.panels.league_rating import draw_ratings, plus_minus
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
 from echelon_cli.tui.widgets.table import GridColumn, first_visible
@@ -122,7 +122,7 @@ def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int,
     grid.put(4, 0, "name", "dim")
     x = 4 + name_width
     for column in columns:
-        title = "±" if column.name == "+-" and theme.glyphs == "braille" else column.name
+        title = plus_minus(theme) if column.name == "+-" else column.name
         column.put(grid, (x + 1, 0, column.width), title if column.right else f" {title}", "dim")
         x += column.width + 1
     if plot_width:
@@ -266,7 +266,7 @@ def draw_entry(row: Row, width: int, height: int, theme: Theme) -> Grid:
     """Return name, rating and run of an entry, its rating history where rows allow, and its behaviour statistics."""
     grid = Grid(width, height)
     x = grid.put(0, 0, truncate(row["name"], width, theme.symbols.ellipsis), "bold") + 2
-    rating = f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+    rating = f"{row['rating']:.0f} {plus_minus(theme)}{row['high'] - row['rating']:.0f}"
     grid.put(x if x + len(rating) <= width else width, 0, rating, "good")
     origin = run_of(row)
     texts = [*([f"snapshot of {origin}"] if origin not in ("-", row["name"]) else []), *behaviour_lines(row["style"])]

@@ -35,6 +35,10 @@ class PanelLeagueRating(Panel):
         return draw_league_rating(view.snapshot.leagues, view.curves, (width, height), self.theme, self.viewport)
 
 
+def plus_minus(theme: Theme) -> str:
+    return "±" if theme.glyphs == "braille" else "+-"
+
+
 def draw_league_rating(
     events: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
 ) -> Grid:
@@ -46,7 +50,7 @@ def draw_league_rating(
         return grid
     newest = events[-1]
     x = grid.put(0, 0, f"{newest.rating:.0f}", "good")
-    interval = f"{'±' if theme.glyphs == 'braille' else '+-'}{CONFIDENCE_Z * newest.rd:.0f}"
+    interval = f"{plus_minus(theme)}{CONFIDENCE_Z * newest.rd:.0f}"
     grid.put(x + 1, 0, interval if x + 1 + len(interval) <= width else "", "dim")
     lines = [line for text in summary_lines(events) for line in wrap(text, width)]
     for y, line in enumerate(lines[: height - 1], start=1):

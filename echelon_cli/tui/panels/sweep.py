@@ -128,6 +128,7 @@ def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> 
         detail = f"{len(each.scores)}/{plan.seeds} seeds"
         if each.improvement is not None:
             detail += f", better {estimate_text('win_rate', each.improvement)}"
+        detail += f", from seeds {' '.join(map(str, sorted(each.scores)))}" if each.scores else ""
         grid.put(0, y, theme.symbols.square, role)
         grid.put(2, y, truncate(each.name, width - 4 - cell_len(value), ellipsis))
         grid.right(width, y, value, role)

@@ -17,8 +17,11 @@ from echelon_cli.tui.widgets.cells import Grid, truncate
 FIGURES_FROM = (70, 8)
 """Columns and rows of the panel's body from which figures are beside the chart."""
 
-FIGURE_CELLS = 31
+FIGURE_CELLS = 33
 LABEL_CELLS = 10
+
+SLOWER = 2
+"""Factor by which updates may become slower than those so far; a run that would then end first may end first."""
 
 Row = tuple[str, str, str]
 """Label, value and role of a figure."""
@@ -59,16 +62,18 @@ def _draw_evaluation(grid: Grid, view: RunView, theme: Theme) -> None:
     grid.put(0, FIGURE_ROWS + 1, below, "dim")
 
 
-def next_evaluation_text(snapshot: RunSnapshot) -> str:
+def next_evaluation_text(view: RunView) -> str:
     """Return update and time of the next evaluation in training, now while one runs; empty where none is expected."""
-    if (found := snapshot.next_evaluation) is None:
+    snapshot = view.snapshot
+    if not view.is_alive or (found := snapshot.next_evaluation) is None:
         return ""
     if snapshot.activity == EVALUATING:
         return "now"
     update, seconds = found
-    if not math.isfinite(seconds):
-        return f"update {update} or the end" if update else "the end"
-    return f"{f'update {update}' if update else 'the end'}, in {duration(seconds)}"
+    if update and not (snapshot.eta_s is not None and seconds * SLOWER < snapshot.eta_s):
+        return f"update {update} or the end"
+    at = f"update {update}" if update else "the end"
+    return f"{at}, in {duration(seconds)}" if math.isfinite(seconds) else at
 
 
 def evaluated(snapshot: RunSnapshot) -> Evaluated | None:
@@ -81,18 +86,17 @@ def evaluated(snapshot: RunSnapshot) -> Evaluated | None:
 
 def figure_rows(view: RunView, baseline: RunView) -> list[Row]:
     """Return the figures below the newest evaluation, most important first."""
-    snapshot, update, best = view.snapshot, view.snapshot.update, view.snapshot.best
+    snapshot, update = view.snapshot, view.snapshot.update
     rows: list[Row] = []
-    if upcoming := next_evaluation_text(snapshot) if view.is_alive else "":
+    if upcoming := next_evaluation_text(view):
         rows.append(("next", upcoming, "bold"))
-    newest = snapshot.evaluation
-    if best is not None and snapshot.is_trained(best) and newest and best.update != newest.update:
+    if best := snapshot.other_best:
         rows.append(("best", f"{percent(best.win_rate)} at {count(best.global_step)}", "mark"))
     if (other := baseline.snapshot.evaluation) is not None:
         points, role = difference(evaluated(snapshot), evaluated(baseline.snapshot))
         rows.append(("baseline", f"{percent(other.win_rate)} {short_run_id(baseline.id)}", "dim"))
-        if newest is not None:
-            rows.append(("difference", f"{points} points" if points else "other game", role))
+        if snapshot.evaluation is not None:
+            rows.append(("diff", f"{points} points" if points else "other game", role))
     if update is not None:
         battles = f" of {update.battles} battles" if update.battles else " in the mix"
         rows.append(("training", f"{percent(update.win_rate)}{battles}", "series1"))

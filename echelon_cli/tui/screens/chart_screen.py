@@ -18,7 +18,7 @@ from echelon_cli.tui.layout import Slot, arrange, even_slots, is_wide
 from echelon_cli.tui.panels.base import Panel, PanelChart, SelectionPanel
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.widgets.cells import CellView
-from echelon_cli.tui.widgets.filter import FilterField, matching
+from echelon_cli.tui.widgets.filter import FIND, NOT_FOUND, FilterField, matching
 from echelon_cli.tui.widgets.tabs import Tabs
 
 MAX_PAGES = 6
@@ -92,6 +92,7 @@ class ChartScreen(BaseScreen):
         rows = height - header_rows - 1 - int(tabs.display)
         if field := self.query(FilterField):
             rows -= int(field.first().display)
+            field.first().prompt = FIND if found or not self.query_text else NOT_FOUND
         slots = even_slots(self.slots, excluded, width) if self.query_text else self.slots
         slots = [slot for slot in slots if not pages or pages[slot.page] == tabs.page]
         regions = arrange(width, rows, slots, page=self.page, maximised=self.maximised, hidden=excluded, wide=wide)

@@ -242,7 +242,7 @@ class RunsScreen(RunActions, TableScreen):
     def action_open(self) -> None:
         row = self.table.row
         if row is not None and row.root in self.table.seeds:
-            self.dashboard.open("compare", tuple(self.table.seeds[row.root])[: len(RUN_ROLES)])
+            self.dashboard.open("compare", self.table.compared_with(self.table.seeds[row.root])[: len(RUN_ROLES)])
         elif row is not None:
             self.dashboard.open_run(row.root)
 

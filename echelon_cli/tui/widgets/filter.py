@@ -15,6 +15,7 @@ from textual.widgets import Input
 from echelon_cli.foreign_text import visible
 from echelon_cli.tui.theme import Theme
 
+FIND, NOT_FOUND = "find", "no panel matches"
 PLACEHOLDER = "panel or metric, words or a pattern: loss, clip|norm"
 
 
@@ -52,7 +53,7 @@ class FilterField(PromptField):
     """The panel filter: hidden until opened, applied while typing."""
 
     def __init__(self, *, theme: Theme, **options: Any) -> None:
-        super().__init__("find", theme=theme, placeholder=PLACEHOLDER, id="filter", **options)
+        super().__init__(FIND, theme=theme, placeholder=PLACEHOLDER, id="filter", **options)
 
 
 def matching(texts: Mapping[str, str], query: str) -> frozenset[str]:

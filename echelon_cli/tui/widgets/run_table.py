@@ -68,6 +68,8 @@ GAP = 2
 NARROW = 100
 """Columns of the terminal below which the gaps are one cell, and progress has no bar."""
 
+NARROW_CELLS = {"progress": BAR_CELLS, "policy": 24}
+
 COLUMNS: tuple[GridColumn, ...] = (
     GridColumn(
         "state",
@@ -141,11 +143,15 @@ COLUMNS: tuple[GridColumn, ...] = (
 )
 
 KIND = GridColumn("kind", 6, right=False, rank=4, text=lambda row, now: row.kind)
+POLICY = GridColumn("policy", 28, right=False, text=lambda row, now: row.policy or "-", key=lambda row: row.policy)
 DONE = GridColumn("done", 20, right=False, rank=2, text=lambda row, now: row.done or "-")
 
 VIEWS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "training": (("train", ""), ()),
-    "evals": (("eval",), ("state", "run", "progress", "eval", "interval", "against", "done", "age", "status")),
+    "evals": (
+        ("eval",),
+        ("state", "run", "policy", "progress", "eval", "interval", "against", "done", "age", "status"),
+    ),
     "sweeps": (("sweep",), ("state", "run", "progress", "done", "age", "status")),
     "trials": ((), ()),
     "league": (("arena", "shard"), ("state", "run", "kind", "progress", "done", "age", "status")),
@@ -156,7 +162,7 @@ VIEWS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 VARIANT_COLUMNS: tuple[GridColumn, ...] = (*COLUMNS[:-1], replace(COLUMNS[-1], width=18, rank=1))
 """The same for a group that is shown alone: what differs among its runs precedes speed and progress."""
 
-COLUMNS_BY_NAME = {column.name: column for column in (*COLUMNS, KIND, DONE)}
+COLUMNS_BY_NAME = {column.name: column for column in (*COLUMNS, KIND, POLICY, DONE)}
 
 SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", "ladder", "training", "return", "run")
 """Columns the list can be sorted by, in the order the key cycles through them."""
@@ -164,7 +170,7 @@ SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "eval", 
 
 def visible_columns(width: int, columns: Sequence[GridColumn] = COLUMNS) -> list[GridColumn]:
     if width < NARROW:
-        columns = [replace(column, width=BAR_CELLS) if column.name == "progress" else column for column in columns]
+        columns = [replace(column, width=NARROW_CELLS.get(column.name, column.width)) for column in columns]
     return fitting(columns, width - 3, gap_of(width))
 
 
@@ -381,9 +387,13 @@ class RunTable(RowList):
 
     @property
     def compared(self) -> tuple[Path, ...]:
-        """The runs of a comparison in its order: the baseline, then the marked ones."""
+        """The runs of a comparison of the marked ones."""
+        return self.compared_with(self.marked)
+
+    def compared_with(self, roots: Sequence[Path]) -> tuple[Path, ...]:
+        """Return the runs of a comparison in its order: the baseline, then ``roots``."""
         pinned = [row.root for row in self.view.rows if BASELINE in row.tags]
-        return tuple(dict.fromkeys((*pinned, *self.marked)))
+        return tuple(dict.fromkeys((*pinned, *roots)))
 
     def mark(self) -> bool:
         """Toggle the mark of the current run and move to the next; return False where no more can be marked."""

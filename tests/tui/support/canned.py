@@ -43,6 +43,7 @@ START_TIME = 1_795_000_000.0
 REPORTED = {"trivial": 0.96, "easy": 0.87, "medium": 0.74, "hard": 0.5, "expert": 0.31}
 """Win rates of evaluation jobs by level."""
 
+EVALUATED = {"preset": "eval", "eval": {"run": "/runs/20260101-120000-quickstart-amber-jackal"}}
 CONFIG = {"preset": "quickstart", "opponents": {"skill": "medium"}, "eval": {"every_updates": 50}}
 
 
@@ -231,7 +232,7 @@ def make_evaluation(home: Path, name: str, *, batches: int) -> RunPaths:
     paths = RunPaths(home / name)
     for folder in (paths.log, paths.control):
         folder.mkdir(parents=True)
-    write_spec(paths, JobSpec(kind="eval", config={"preset": "eval"}, created=time.time() - 400))
+    write_spec(paths, JobSpec(kind="eval", config=EVALUATED, created=time.time() - 400))
     lines = []
     with EventLog(paths.metrics) as log:
         for event in (EventStart(time=START_TIME, device="cpu", preset="eval", num_envs=20), *batch_events(batches)):
