@@ -70,7 +70,7 @@ def test_values_that_do_not_fit_are_one_line(read, keys):
         ({"seeds": "x"}, "seeds is 'x', expected a valid integer, unable to parse string as an integer"),
         ({"opponents": [1, 2]}, "opponents.0 is 1, expected a valid string"),
         ({"size": {}}, "size is {}, expected a valid integer"),
-        ({}, "target is missing"),
+        ({}, "seeds is missing"),
     ],
     ids=str,
 )

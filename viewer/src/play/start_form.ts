@@ -35,7 +35,7 @@ export class StartForm {
     for (const rung of this.root.querySelectorAll("button")) rung.disabled = waits;
     const next = LADDER[beaten];
     const order = next
-      ? `The opponents from weak to strong; your next one is ${next}. You fly with keyboard and mouse, a gamepad, or touch.`
+      ? `Opponents from weak to strong; your next one is ${next}. You fly with keyboard and mouse, gamepad or touch.`
       : "You have beaten every opponent of the ladder.";
     setText(this.note, play.problem || play.progress || (waits ? sessionProblem(play) : order));
     this.note.classList.toggle("problem-line", play.problem !== "");
