@@ -20,7 +20,7 @@ const SYMBOLS: readonly (readonly [string, string])[] = [
   ["bubble ecm", "ECM: jams hostile sensors"],
   ["bubble eccm", "ECCM: counters jamming"],
   ["number", "Damage; orange is critical"],
-  ["moment", "Turning point, in the colour of who gains"],
+  ["moment", "Turning point, in the colour of who acts or gains"],
   ["moment decisive", "The decisive moment"],
 ];
 
