@@ -34,7 +34,7 @@ from tests.browser.player import (
 
 pytestmark = pytest.mark.long
 
-CARD = f'a[href="#match={MATCH}"]'
+CARD = f'a.card[href="#match={MATCH}"]'
 NOTICE = ".notice"
 BUDGET_BYTES = 335_000
 """Most bytes over the wire before the first picture of a match of ten mechs."""
@@ -98,7 +98,7 @@ def test_list_follows_a_live_match_and_keeps_card_and_focus(page, address, home)
     path.write_bytes(data[: ends[1]])
     with keep_live(path):
         option.filter(has_text=f"({count + 1})").wait_for(state="attached")
-        card = page.locator(f'a[href="#match={ident}"]')
+        card = page.locator(f'a.card[href="#match={ident}"]')
         card.locator("canvas.painted").wait_for(state="attached")
         card.focus()
         time = card.locator(".badge.time").inner_text()
@@ -106,7 +106,7 @@ def test_list_follows_a_live_match_and_keeps_card_and_focus(page, address, home)
             file.write(data[ends[1] : ends[3]])
         page.wait_for_function(
             "([name, before]) => document.querySelector(name + ' .badge.time').textContent !== before",
-            arg=[f'a[href="#match={ident}"]', time],
+            arg=[f'a.card[href="#match={ident}"]', time],
         )
         pass_frames(page)
         assert card.evaluate("(card) => card === document.activeElement")

@@ -118,7 +118,7 @@ def test_viewer_plays_and_follows_live_below_a_prefix_of_a_proxy(kind, new_page,
         copy = tmp_path / "later.ecr"
         shutil.copy(GOLDEN, copy)
         with served_match(home, copy) as ident:  # only a notice tells an idle page
-            page.locator(f'a[href="#match={ident}"]').wait_for()
+            page.locator(f'a.card[href="#match={ident}"]').wait_for()
         cookies = page.context.cookies()
     assert [cookie["path"] for cookie in cookies] == ["/echelon"] and refused == []
 

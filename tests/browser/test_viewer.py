@@ -32,7 +32,7 @@ def test_match_is_opened_from_the_list_and_plays_until_it_is_paused(page, addres
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("response", lambda response: errors.append(response.url) if response.status >= 400 else None)
     page.goto(address)
-    page.locator(f'a[href="#match={MATCH}"]').click()
+    page.locator(f'a.card[href="#match={MATCH}"]').click()
     page.wait_for_function("() => echelon.state.tick > 5")
     assert MATCH in page.url and state(page, "match.id") == MATCH
     assert cost(page, "tier") == "low"  # with a software renderer
