@@ -181,8 +181,8 @@ async def test_slow_client_gets_the_newest_frame_and_delays_no_other(tmp_path):
         before = len(slow.received)
         await slow.wait_for("ended")
         frames = [message for message in slow.received[before:] if message["t"] == "frame"]
-        # those asked for before and after the seat was taken, and the newest that waited
-        assert len(frames) <= 3 < len(ticks), [frame["tick"] for frame in frames]
+        # those on their way when the seat was taken, and the newest that waited
+        assert len(frames) <= 5 < len(ticks), [frame["tick"] for frame in frames]
 
 
 @pytest.mark.long
