@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, END_WIDTH, FLAT_OBS_DIM, flat_offsets
+from echelon.rl import host_kernels
 from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, ActorCritic, PolicyCalls, TargetContacts, init_linear
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
@@ -120,6 +121,8 @@ class FlatPolicy(PolicyCalls):
         Rows of it can be scored instead of observations, until the weights of the normalizer change.
         """
         if self._packing is None or self.central is not None or not self.regime.packs:
+            return None
+        if not host_kernels.reads(obs, self.obs_normalizer.scale):
             return None
         return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
 

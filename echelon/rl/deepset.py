@@ -137,7 +137,7 @@ class DeepSetEncoder(nn.Module):
         sets of entities need no mask.
         """
         if isinstance(entities, EntitySets):
-            if self.regime.native and self._fits_native:
+            if self.regime.native and self._fits_native and host_kernels.reads(entities.features):
                 key = self.key if slots else None
                 total, keys = host_kernels.encode_sets(entities, self.phi, key, slots, mean=self.aggregation == "mean")
                 return self.rho(total), keys

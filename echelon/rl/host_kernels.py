@@ -3,7 +3,7 @@
 
 A set encoder and a MinGRU each cost torch a dozen passes over rows that leave the cache. Warp
 compiles the header, so no compiler is needed, and a call holds no interpreter lock. Tensors are float32 on a CPU, and
-widths are multiples of ``LANES``; ``fits`` says so, and callers otherwise use plain torch, which is the oracle.
+widths are multiples of ``LANES``. Callers ask ``reads`` and ``fits``, and else use plain torch, which is the oracle.
 
 Shapes: ``E entity, F entity feature, R set, H hidden, S slot, K key, T step, B sequence``.
 """
@@ -87,6 +87,11 @@ def run(operation: Operation, *arguments: Tensor | int | None) -> None:
     values = [0 if x is None else x if isinstance(x, int) else x.data_ptr() for x in arguments]
     table = (ctypes.c_int64 * len(values))(*values)
     entry(bounds, ctypes.byref(_Call(operation, ctypes.addressof(table))))
+
+
+def reads(*inputs: Tensor) -> bool:
+    """Return whether operations can read ``inputs``: they are float32, and no gradient of them is asked for."""
+    return all(x.dtype == torch.float32 and not x.requires_grad for x in inputs)
 
 
 def fits(*tensors: Tensor) -> bool:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.layout import CONTACT_DIM, END_BLOCKS, END_WIDTH, SQUAD_DIM, flat_offsets
+from echelon.rl import host_kernels
 from echelon.rl.deepset import Compacted, EntityRows
 from echelon.rl.host_kernels import EntitySets
 from echelon.rl.obs_norm import OBS_CLIP, ObsNormalizer, clip_
@@ -86,7 +87,7 @@ def pack(
     fields: dict[str, Any] = _vectors(obs, layout, normalizer)
     rows = obs.flatten(0, -2)
     for name in layout.entities:
-        if room is None and regime.native and not obs.requires_grad:
+        if room is None and regime.native and host_kernels.reads(obs, normalizer.scale):
             fields[name], fields[MASKS[name]] = _sets(rows, layout, name, normalizer), None
             continue
         fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]

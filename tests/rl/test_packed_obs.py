@@ -114,3 +114,13 @@ def test_flat_layout_and_central_critic_are_not_packed():
     assert classic.packed(torch.zeros(2, 3, 50)) is None
     central = build_model(ModelConfig(hidden_dim=16), FLAT_OBS_DIM + END_WIDTH, ACTIONS, central_dim=7)
     assert central.packed(torch.zeros(2, 3, FLAT_OBS_DIM + END_WIDTH + 7)) is None
+
+
+def test_policy_of_double_precision_takes_the_plain_path():
+    policy, obs = fresh("hybrid mingru"), rollout(0.4)[0]
+    state = policy.initial_state(ROWS)
+    expected = policy.act(obs, state)[0]
+    double = policy.double()
+    assert double.packed(rollout(0.4).double()) is None
+    got = double.act(obs.double(), type(state)(state.h.double(), state.c.double()))[0]
+    torch.testing.assert_close(got.float(), expected, rtol=1e-3, atol=1e-4)

@@ -152,7 +152,7 @@ class LearningRate:
         self._apply()
 
     def begin(self, minibatches: int) -> None:
-        """Begin an update of so many minibatches, over all epochs."""
+        """Begin an update whose epochs have ``minibatches`` in all."""
         self._done.zero_()
         self._share.fill_(1.0 / minibatches)
 
