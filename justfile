@@ -122,40 +122,9 @@ league *ARGS:
 cuda-cache FOLDER:
     WARP_CACHE_PATH={{FOLDER}} {{python}} -m tests.parity.cuda_kernels
 
-# on a machine with a GPU: parity with the CPU, MINUTES of training, stopped half way and resumed, speeds; a file per step in FOLDER
-gpu MINUTES="2" FOLDER="gpu-results" DEVICE="cuda" PRESET="gpu":
-    #!/usr/bin/env bash
-    set -uo pipefail
-    mkdir -p "{{FOLDER}}"
-    failed=()
-    step() {
-        local name=$1; shift
-        echo "== $name: $*"
-        "$@" 2>&1 | tee "{{FOLDER}}/$name.txt" || failed+=("$name")
-    }
-    echelon() { {{python}} -m echelon_cli.main "$@"; }
-    # a chain, since `set -e` has no effect in a function whose status is tested
-    train() {
-        local run
-        run=$(echelon train --detach --json --preset {{PRESET}} --minutes {{MINUTES}} | tail -n 1 |
-            {{python}} -c 'import json, sys; print(json.load(sys.stdin)["id"])') &&
-            sleep $(({{MINUTES}} * 30)) &&
-            echelon runs stop "$run" &&
-            echelon train --resume "$run" &&
-            echelon runs show "$run"
-    }
-    step kernels {{python}} -m tests.parity.cuda_kernels
-    step parity {{python}} -m pytest -q -p no:cacheprovider -m gpu tests
-    step doctor {{python}} -m echelon_cli.main doctor --speed
-    step training train
-    scenes=$({{python}} -c 'from tests.bench.__main__ import CUDA_ENVS; print(*CUDA_ENVS)') || failed+=(scenes)
-    for scene in $scenes; do
-        repeats=3
-        [[ $scene =~ ^(train|update|league-) ]] && repeats=1
-        step "bench-$scene" {{python}} -m tests.bench --device {{DEVICE}} --repeats $repeats "$scene"
-    done
-    echo "failed: ${failed[*]:-nothing}"
-    [ ${#failed[@]} -eq 0 ]
+# on a GPU: PART (parity, scenes or arms) in at most 8 minutes, continued from FOLDER/gpu-PART.json (CONTRIBUTING.md)
+gpu PART FOLDER="gpu-results" *ARGS:
+    {{python}} -m tests.bench.gpu {{PART}} {{FOLDER}} {{ARGS}}
 
 # train an example with another library, in an environment of its own in FOLDER: just door pufferlib door --steps 500000
 door NAME FOLDER *ARGS:
