@@ -248,23 +248,42 @@ def test_assign_sides_reserves_self_play_environments():
     assert assign_sides(4, OpponentConfig()) == Sides(["blue"] * 4, ["none"] * 4)
 
 
-def test_opponent_observations_equal_learner_observations():
-    with VectorEnv(3, SHORT, sides=Sides("both"), maps=Maps(2)) as both:
-        with VectorEnv(3, SHORT, sides=Sides("blue", opponents="red"), maps=Maps(2)) as split:
-            split.pilots.set_skills([None] * 3)
-            draws = torch.Generator().manual_seed(0)
-            both.reset()
-            split.reset()
-            for _ in range(SHORT.max_steps + 2):
-                seen = both.rows.obs[0].view(3, 10, -1)
-                assert torch.equal(split.rows.obs[0].view(3, 5, -1), seen[:, :5])
-                assert torch.equal(split.opponents.obs.view(3, 5, -1), seen[:, 5:])
-                actions = torch.rand(both.actions.shape, generator=draws) * 2 - 1
-                both.actions.copy_(actions)
-                split.actions.copy_(actions)
-                both.step()
-                split.step()
-            assert split.episodes.pop(), "an episode ended on the way"
+@pytest.mark.parametrize(("side", "other"), [("blue", "red"), ("red", "blue")])
+def test_rows_where_both_sides_learn_equal_those_of_each_side_alone(side, other):
+    def of_row(env, rows):
+        results = env.results
+        names = ("rewards", "acting", "present", "alive", "terminated", "truncated")
+        values = [rows.of_mechs(getattr(results, name)).float() for name in names]
+        return torch.stack([*values, rows.of_envs(results.final_mask).float()], 1)
+
+    both = VectorEnv(3, SHORT, sides=Sides("both"), maps=Maps(2))
+    alone = VectorEnv(3, SHORT, sides=Sides(side, opponents=other), maps=Maps(2))
+    with both, alone:
+        alone.pilots.set_skills([None] * 3)
+        draws, ended = torch.Generator().manual_seed(0), 0
+        own, others = (both.rows.row_of[:, team].flatten().long() for team in _teams(side))
+        both.reset()
+        alone.reset()
+        for _ in range(2 * SHORT.max_steps + 2):
+            assert torch.equal(alone.rows.obs[0], both.rows.obs[0, own])
+            assert torch.equal(alone.opponents.obs, both.rows.obs[0, others])
+            actions = torch.rand(both.actions.shape, generator=draws) * 2 - 1
+            both.actions.copy_(actions)
+            alone.actions.copy_(actions)
+            both.step()
+            alone.step()
+            assert torch.equal(of_row(alone, alone.rows), of_row(both, both.rows)[own])
+            timed_out = alone.rows.of_envs(alone.results.final_mask)
+            assert torch.equal(alone.rows.final_obs[timed_out], both.rows.final_obs[own][timed_out])
+            ended += len(alone.episodes.pop())
+        assert ended > 3, "episodes ended on the way, by the time limit and otherwise"
+        assert both.rows.count == 2 * alone.rows.count
+
+
+def _teams(side: str) -> tuple[slice, slice]:
+    """Return the mechs of a side and of the other one."""
+    blue, red = slice(0, SHORT.team_size), slice(SHORT.team_size, None)
+    return (blue, red) if side == "blue" else (red, blue)
 
 
 def test_scripted_and_policy_opponents_share_a_batch():
@@ -296,6 +315,9 @@ def test_self_play_episodes_have_no_winner(small_run):
     update = of(events, EventUpdate)[-1]
     assert math.isnan(update.win_rate) and not math.isnan(update.avg_return)
     assert update.opponents == {SELF: 8}
+    _, alone = run(small_run(total_steps=1000))
+    steps, of_one_side = (of(found, EventUpdate)[0].global_step for found in (events, alone))
+    assert steps > 1.9 * of_one_side, "the rows of both sides are counted"
     for event in of(events, EventEpisodes):
         assert (event.wins, event.losses, event.draws, event.by_opponent) == (0, 0, 0, {}) and event.count > 0
         assert math.isnan(event.hp_margin) and not math.isnan(event.mean_return)
