@@ -4,8 +4,6 @@ The names below are the public API; ``dir(echelon)`` lists them. Importing the p
 loaded on first use. Where Gymnasium is imported already, the benchmark tasks are registered with it.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

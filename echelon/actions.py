@@ -3,8 +3,6 @@
 The width is ``action_dim(comm_dim)``. All offsets are defined here.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

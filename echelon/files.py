@@ -4,8 +4,6 @@
 the folder that holds the name after it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -4,8 +4,6 @@
 login. What comes down is data only: weights as safetensors, JSON, text and replays; nothing in it is run.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 A control group limits a container, a service or a job of a cluster; the limits of the groups above it hold too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -4,8 +4,6 @@ Every browser has a connection. A packet is its length and a message of ``echelo
 the server asks for the next frame, so that a slow browser gets the newest one. Only the user can open the socket.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ type; the viewer's types are generated from them. Rows of frames are packed as l
 of the column tables below. This module loads neither the simulator nor numpy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

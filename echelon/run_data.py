@@ -7,8 +7,6 @@ Nested fields are joined by ``/`` (``reward_terms/zone``). A column has one valu
 record has one, else float64 with NaN for missing values; texts are str, empty where missing. Lists are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

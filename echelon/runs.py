@@ -4,8 +4,6 @@
 ``telemetry`` (metrics), ``jobs`` (process state, control) and ``training`` (checkpoints).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -74,7 +72,7 @@ class RunFile:
     def __init__(self, *parts: str) -> None:
         self._parts = parts
 
-    def __get__(self, run: RunPaths, owner: type[RunPaths]) -> Path:
+    def __get__(self, run: "RunPaths", owner: "type[RunPaths]") -> Path:
         return run.root.joinpath(*self._parts)
 
 

@@ -4,8 +4,6 @@ Files of a run folder, a league or a user come from other versions, crashed mach
 one goes through ``open_regular`` and ``parse_json``, which raise ``OSError`` and ``ValueError`` only.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tables of ``echelon arena``: ratings with 95 % intervals, behaviour, matches, head-to-head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

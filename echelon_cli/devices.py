@@ -1,7 +1,5 @@
 """The ``--device`` option: validation before any work starts."""
 
-from __future__ import annotations
-
 
 def require_device(name: str) -> None:
     """Raise ``ConfigError`` for a device that does not exist; ``cpu`` is accepted without loading Warp."""

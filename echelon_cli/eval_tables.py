@@ -1,7 +1,5 @@
 """Tables of evaluations: one result, a ladder of levels, and the evaluations of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

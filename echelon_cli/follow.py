@@ -3,8 +3,6 @@
 Only reads the run folder, so ending it never affects the run. The columns of a progress line are rows of ``COLUMNS``.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 import time

@@ -5,8 +5,6 @@ terminal, in ``output`` and in ``tui.widgets.cells``, where the dashboard copies
 applied to the names that a shell completes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Groups of commands: help under headings, and a top level that imports a command when it is first used."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Mapping
@@ -92,7 +90,7 @@ class LazyRoot(Sections):
     def listed(self, name: str, width: int) -> tuple[str, str]:
         return self.table[name].section, self.table[name].help
 
-    def load_all(self) -> LazyRoot:
+    def load_all(self) -> "LazyRoot":
         """Return the group with every command imported, for tools that read all of them."""
         for name in self.table:
             self.get_command(None, name)

@@ -1,7 +1,5 @@
 """One row per run for lists of runs, read at a constant cost however long the run is."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

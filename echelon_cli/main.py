@@ -3,8 +3,6 @@
 Importing this module loads neither torch nor Warp nor pydantic, which keeps help and completion fast.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """The argument that names a recorded match, and its completion."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from echelon.replay.schema import SUFFIX

@@ -1,7 +1,5 @@
 """Arguments and options shared by several commands, their shell completions, and errors about their values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs of ``echelon play`` and ``echelon serve --play``: start a session, wait for it, stop it."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,6 @@ A run matches a query if it matches every term. A term is a word, a text in doub
 leaves out what it cannot read and reports it in one line. ``read_query`` raises instead.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -1,7 +1,5 @@
 """The reference of all commands as Markdown, from the help of the program: ``python -m echelon_cli.reference``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """State and results of a run as plain values, and the labelled facts that tables show of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

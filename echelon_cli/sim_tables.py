@@ -1,7 +1,5 @@
 """Tables of ``echelon sim``: results, endings, classes, weapons and causes of death."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

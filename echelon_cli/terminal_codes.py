@@ -3,8 +3,6 @@
 A terminal does not report whether it accepted one.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 

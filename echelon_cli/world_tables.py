@@ -1,7 +1,5 @@
 """Tables about a generated map: its measurements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon_cli import output

@@ -4,8 +4,6 @@ Kernels read the fields of a level and never its name, so a new level is a new r
 capability has the neutral value in that field.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from math import ceil, inf, radians

@@ -4,8 +4,6 @@ Shape letters beyond those of ``echelon.sim.state``: H decisions of the percepti
 are decisions of the episode unless a unit says otherwise.
 """
 
-from __future__ import annotations
-
 import warp as wp
 
 from echelon.sim.structs import Field, array_struct, fields_of

@@ -1,7 +1,5 @@
 """Batches of a round's matches: plain data, which this process plays or a process of another host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,7 +45,7 @@ class MatchBatch:
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, row: Any) -> MatchBatch:
+    def from_dict(cls, row: Any) -> "MatchBatch":
         """Return the batch written by ``as_dict``; ``ValueError`` for other values."""
         try:
             return validated(cls, row)

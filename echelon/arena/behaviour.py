@@ -3,8 +3,6 @@
 Import-light; ``results_table.sums_of`` computes the sums of a match.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ actions. With a stand-in, the pilots of all others fly in the window, and a mech
 of a level from another continuation: neither knows what will happen, so that the difference is that of the actions.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections import Counter

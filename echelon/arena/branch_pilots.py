@@ -1,7 +1,5 @@
 """Policies that fly single mechs of matches in progress, each match with noise of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -98,7 +96,7 @@ class BranchPilots:
         if self._attached is not None:
             self._attached.grouped.close()
 
-    def __enter__(self) -> BranchPilots:
+    def __enter__(self) -> "BranchPilots":
         return self
 
     def __exit__(self, *_: object) -> None:

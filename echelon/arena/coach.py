@@ -8,8 +8,6 @@ other seeds decides: its intervals hold together with a probability of 95 %, how
 whose interval contains less than ``MARGIN`` is not named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +80,7 @@ class _Track:
     events: Mapping[str, NDArray[Any]]
 
     @staticmethod
-    def of(recorded: Replay) -> _Track:
+    def of(recorded: Replay) -> "_Track":
         chunks = [recorded.chunk(number) for number in range(len(recorded.chunks))]
         new = [slice(1 if number else 0, None) for number in range(len(chunks))]
         scale = {column["name"]: column["scale"] for column in recorded.header["columns"]}

@@ -1,7 +1,5 @@
 """Configuration of an arena job; an invalid value raises a one-line ``ValueError``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

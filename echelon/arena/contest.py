@@ -4,8 +4,6 @@
 ``PolicyRunner``. Torch is not loaded here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

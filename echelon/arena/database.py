@@ -3,8 +3,6 @@
 ``store`` defines the operations of a league.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Records of finished episodes, read from the batch arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

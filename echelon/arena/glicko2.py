@@ -3,8 +3,6 @@
 Plain float arithmetic with exactly rounded sums, so ratings do not depend on the order of a period's results.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -44,7 +42,7 @@ class Glicko2Config:
             raise ValueError(f"glicko2.epsilon is {self.epsilon!r}, expected at least {MIN_EPSILON}")
 
     @classmethod
-    def from_dict(cls, row: Any) -> Glicko2Config:
+    def from_dict(cls, row: Any) -> "Glicko2Config":
         """Return the constants written as a dict; ``ValueError`` names the invalid one."""
         try:
             return cls(**row)

@@ -4,8 +4,6 @@ Import-light, without policies or simulator. ``store`` keeps it on disk; ``as_di
 ``matchmaking`` samples opponents.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -316,7 +314,7 @@ class League:
         }
 
     @classmethod
-    def from_dict(cls, row: Any) -> League:
+    def from_dict(cls, row: Any) -> "League":
         """Return the league written by ``as_dict``; ``ValueError`` names the invalid field."""
         exported = validated(LeagueFile, row)
         league = cls(
@@ -341,7 +339,7 @@ class League:
         write_output(Path(path), raw)
 
     @classmethod
-    def load(cls, path: str | Path) -> League:
+    def load(cls, path: str | Path) -> "League":
         """Read the league written by ``save``; ``ValueError`` where it cannot be read."""
         try:
             raw = read_bounded(path, MAX_FILE_BYTES)

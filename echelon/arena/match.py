@@ -1,7 +1,5 @@
 """One match between two loaded policies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot

@@ -5,8 +5,6 @@ with the size of the batch or with earlier matches. Matches to be recorded are p
 because a recording starts in all environments together. Torch is not loaded here.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter, deque

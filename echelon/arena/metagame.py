@@ -1,7 +1,5 @@
 """The league as a meta-game: head-to-head scores with intervals, their Nash equilibrium and alpha-rank."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pilots of a match that is played on, by name: scripted levels, policies, and those that flew a recorded match."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ a file from which another match would be played is refused. ``python -m echelon.
 the packed rows to standard output; the server runs it as a process of its own, so that it loads no simulator.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import sys

@@ -6,8 +6,6 @@ with many. (Exception: in layers with fewer than 16 outputs, the width of a vect
 row depending on its index.) Shapes: N rows, D observation columns, A action columns, W noise columns, H hidden units.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

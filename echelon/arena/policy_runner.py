@@ -4,8 +4,6 @@ Each match samples from a generator of its own, so it is the same whatever else 
 actions are not finite forfeits: its mechs leave the match and the other side wins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -191,7 +189,7 @@ class GroupedPolicyRunner:
         if self._attached is not None:
             self.policies().close()
 
-    def __enter__(self) -> GroupedPolicyRunner:
+    def __enter__(self) -> "GroupedPolicyRunner":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Ratings of policies: what the league or the last evaluation says, on the scale of ``echelon.replay.winprob``."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from pathlib import Path

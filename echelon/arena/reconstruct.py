@@ -5,8 +5,6 @@ played up to the moment. Scripted pilots run along, since they remember what the
 replaced by the recorded ones. A state that is damaged or does not fit costs only the time to play from an earlier one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
@@ -166,7 +164,7 @@ class Step(NamedTuple):
     mechs: tuple[int, ...] | None = None
     """Mechs that repeat it while their pilots fly the others; None all."""
 
-    def of(self, mechs: Sequence[int]) -> Step:
+    def of(self, mechs: Sequence[int]) -> "Step":
         """Return the step that only these mechs repeat."""
         seats = [seat for seat in self.seats if seat in mechs]
         inputs = None if self.inputs is None or not seats else self.inputs[:, [self.seats.index(s) for s in seats]]
@@ -302,7 +300,7 @@ class ReplayedMatch:
     def close(self) -> None:
         self.engine.close()
 
-    def __enter__(self) -> ReplayedMatch:
+    def __enter__(self) -> "ReplayedMatch":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,8 +4,6 @@
 summary does not depend on the order of playing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

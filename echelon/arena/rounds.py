@@ -4,8 +4,6 @@ A stopped or killed job resumes: stored matches count, the others are played. Re
 Several processes may play one job, each a shard of the matches.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Stored ratings drift as a whole; displayed ratings are shifted so that the scripted level ``medium`` has 1500.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 from collections.abc import Iterator

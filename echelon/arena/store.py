@@ -5,8 +5,6 @@ it updates all ratings at once; replaying all closed periods reproduces them bit
 the same time. Import-light, so that commands and dashboard can read it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

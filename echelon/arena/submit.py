@@ -4,8 +4,6 @@ A checkpoint is validated before it is added; the first one fixes the environmen
 maps.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict

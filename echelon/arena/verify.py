@@ -5,8 +5,6 @@ Mode ``strict`` requires equal hashes and columns; ``tolerant``, for another dev
 columns to be within ``TOLERANCES``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

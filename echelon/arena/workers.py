@@ -4,8 +4,6 @@ Each plays its shard of the matches into the same store; what must be decided on
 rating) is decided by the first process. Results do not depend on the number of processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar

@@ -3,8 +3,6 @@
 Colours are sRGB, 0 to 255. The teams and the zone differ in lightness as well as in hue.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

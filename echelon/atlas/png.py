@@ -1,7 +1,5 @@
 """PNG encoder: 8-bit red, green and blue, by zlib alone."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

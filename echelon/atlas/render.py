@@ -4,8 +4,6 @@ Markers (zone and spawns) are drawn last and at the resolution of the picture, s
 picture is the top of the map.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 ``views`` draw a scene, ``statistics`` measure it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

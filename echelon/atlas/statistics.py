@@ -3,8 +3,6 @@
 All results are JSON values.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A view is a function that returns a ``MapView``; ``render`` scales it and draws 
 bottom of the map. Light comes from the upper left, as on printed maps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

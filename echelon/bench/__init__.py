@@ -3,8 +3,6 @@
 ``scenes`` lists all scenes and runs them; the other modules implement them by topic; ``phases`` formats timings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 All scenes run the training session of the preset ``quickstart``, on CUDA that of the preset ``gpu``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

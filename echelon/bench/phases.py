@@ -1,7 +1,5 @@
 """Phase tree: dotted timings as indented rows with sums."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 MIN_FRACTION = 0.01

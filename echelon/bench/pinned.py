@@ -3,8 +3,6 @@
 It prepares, prints a line, waits for one on its standard input, measures and prints agent-steps per second.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Benchmark scene of scaling over cores: processes that simulate at the same time, each pinned to a core."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

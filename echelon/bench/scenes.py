@@ -7,8 +7,6 @@ and 64 maps, fewer for large battles, and report the fraction of dead mechs. ``r
 reports the median.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median

@@ -3,8 +3,6 @@
 Run as a module, it compiles all kernels into an empty cache and prints the time.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Time of work on a device: by the clock on a CPU, by the device's events on CUDA."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -5,8 +5,6 @@ wherever a policy is named, ``champion`` names this one. It plays in the environ
 whatever the defaults become. ``just champion RUN`` replaces all three files. Nothing heavy is loaded here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 NAME = "champion"

@@ -6,8 +6,6 @@ range of episode seeds is for. ``presets`` and ``ablations`` are named configura
 neither torch nor warp.
 """
 
-from __future__ import annotations
-
 from echelon.config.checks import require
 from echelon.config.display import DisplayConfig
 from echelon.config.game import (

@@ -4,8 +4,6 @@ An ablation is a function of the whole configuration, because its changes may de
 trains from the start on the task that the curriculum would end with. Add an ablation as a row of ``ABLATIONS``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

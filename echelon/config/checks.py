@@ -4,8 +4,6 @@ A range excludes values that have no meaning (a fraction above 1, a negative tim
 configuration calls ``require_fields`` when it is constructed; pydantic reads the same annotations at the edges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cache

@@ -4,8 +4,6 @@ The display manager selects and degrades what a mech's sensors detect before it 
 mech classes are the suites of ``echelon.env.layout``. The classic layout has none: it ignores these fields.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

@@ -5,8 +5,6 @@ material are tables in ``echelon.sim.arsenal`` and ``echelon.sim.world``. An inv
 the field, the value and the valid range.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated, Literal
@@ -33,7 +31,7 @@ TANH_EPS = 1e-6
 """Distance of squashed actions from -1 and 1, so that their log probability stays finite."""
 
 
-def with_fairness(env: EnvConfig, fairness: Fairness) -> EnvConfig:
+def with_fairness(env: "EnvConfig", fairness: Fairness) -> "EnvConfig":
     """Return the environment with maps of this fairness."""
     return replace(env, world=replace(env.world, fairness=fairness))
 

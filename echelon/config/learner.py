@@ -3,8 +3,6 @@
 An invalid value raises ``ValueError`` with the field, the value and the valid range.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict, dataclass, field
@@ -167,7 +165,7 @@ class PPOConfig:
         require(not conflict, "ppo.capture", self.capture, expected)
 
     @classmethod
-    def recommended(cls) -> PPOConfig:
+    def recommended(cls) -> "PPOConfig":
         """Return hyper-parameters recommended in the literature for long runs of recurrent PPO."""
         return cls(
             critic_lr_mult=3.0,

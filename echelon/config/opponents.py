@@ -1,7 +1,5 @@
 """Configuration of opponents, league, curriculum and evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal

@@ -5,8 +5,6 @@ for ``quickstart``, except where a preset overrides them. Add a preset as a func
 runs every preset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Weights of the reward terms. The terms are kernels in ``echelon.env.reward``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -53,4 +51,4 @@ class RewardConfig:
 
 def reward_weights() -> tuple[str, ...]:
     """Return the fields of ``RewardConfig`` that are weights, which may have either sign."""
-    return tuple(f.name for f in fields(RewardConfig) if f.type == "Finite")
+    return tuple(f.name for f in fields(RewardConfig) if f.type == Finite)

@@ -5,8 +5,6 @@ checkpoint, matches on ``rating`` rate snapshots, and ``echelon eval`` and the r
 Matches of the arena use all held-out seeds and choose no checkpoint.
 """
 
-from __future__ import annotations
-
 import hashlib
 import reprlib
 from operator import index

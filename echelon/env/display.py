@@ -6,8 +6,6 @@ of sight can be observed as last seen. ``quota_allocation`` and ``suite_allocati
 ``observe.contacts`` writes the rows. The classic layout has no contact memory and exact readings.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import cos
 from typing import Any

@@ -4,8 +4,6 @@
 pilots add their launches through ``pilots``. Observations are written into the attached buffer, at row ``row_of``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,7 +55,7 @@ class Engine:
         first_env: int = 0,
         autoreset: bool = True,
         changes: Sequence[Overrides] | None = None,
-        pilots: Callable[[Engine], Sequence[Launch]] | None = None,
+        pilots: Callable[["Engine"], Sequence[Launch]] | None = None,
         terms: Sequence[reward.Term] = reward.TERMS,
     ) -> None:
         self.cfg = cfg

@@ -3,8 +3,6 @@
 The columns of reward terms are saved with their names, so that a state fits an engine with more terms.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import numpy as np

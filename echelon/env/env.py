@@ -4,8 +4,6 @@ All agents stay for the whole episode, so that shapes never change; ``parallel_e
 ``echelon.training.VectorEnv``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -5,8 +5,6 @@ Positions are in voxels: the target's centre for a hit or a death, the muzzle fo
 into the journal are counted and reported by an event of type ``overflow``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Every learning agent of every battle is one sub-environment, ordered by battle. 
 ``echelon.training.VectorEnv`` is faster for torch, since it returns tensors in place.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args

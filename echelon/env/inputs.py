@@ -3,8 +3,6 @@
 Each check raises a one-line ``ValueError`` with the name, the value and what is expected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from reprlib import repr as abbreviated
 from typing import Any

@@ -18,8 +18,6 @@ optional block, add a row to ``OPTIONAL_BLOCKS``, its kernel in ``echelon/env/ob
 ``tests/env/test_completeness.py`` names what is missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

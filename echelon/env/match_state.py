@@ -8,8 +8,6 @@ A file can contain any values, and kernels index arrays by them. ``load_match_st
 against ``INTEGERS`` and ``POSITIONS`` before it changes anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 A thin adapter over ``EchelonEnv``, which keeps all agents for the whole episode.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -11,8 +11,6 @@ mech. The reward of a dead mech belongs to the return of its last living step: a
 between. Every term is measured and reported, also with weight 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

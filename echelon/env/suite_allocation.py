@@ -6,8 +6,6 @@ the order of the row. A contact keeps its slot while the rule accepts it and no 
 that a rule leaves empty are filled by REST. Allocating twice in a step changes nothing.
 """
 
-from __future__ import annotations
-
 import warp as wp
 
 from echelon.config import PACK_SIZE, EnvConfig

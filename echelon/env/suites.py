@@ -4,8 +4,6 @@ Each mech class has a suite. ``echelon.env.display`` applies the rows; networks 
 neither torch nor Warp.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

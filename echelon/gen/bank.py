@@ -4,8 +4,6 @@ Maps are generated in worker processes and cached on disk. The simulator moves t
 jitter and heading of the spawns from the episode's seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -55,7 +53,7 @@ class MapBank:
     def count(self) -> int:
         return len(self.material)
 
-    def take(self, slots: Sequence[int]) -> MapBank:
+    def take(self, slots: Sequence[int]) -> "MapBank":
         """Return a bank with the maps of these slots, in this order and possibly repeated."""
         indices = list(slots)
         arrays = {f.name: getattr(self, f.name)[indices] for f in fields(self) if f.name != "recipe_hashes"}

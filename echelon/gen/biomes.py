@@ -5,8 +5,6 @@ probabilities. Heights count cells from the ground, so a height of 4 fills layer
 table and raise ``GENERATOR_VERSION`` in ``echelon.gen.recipe``.
 """
 
-from __future__ import annotations
-
 from echelon.gen.shapes import (
     Brush,
     Grid,

@@ -4,8 +4,6 @@ The folder is ``maps`` in ``$ECHELON_CACHE`` or in the platform's cache folder. 
 damaged file is generated again, and a folder that cannot be written is ignored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Corridors carved through the terrain: a ring around the capture zone, and a main and a flank lane per team."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

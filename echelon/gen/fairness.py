@@ -8,8 +8,6 @@ The *imbalance* of two costs is their difference over their sum, positive where 
 ratio, and unlike a logarithm it is the same on every platform.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt

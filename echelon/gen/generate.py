@@ -5,8 +5,6 @@ the attempt: a change of one step does not affect the draws of the next, and a m
 again with different draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum

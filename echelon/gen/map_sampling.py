@@ -4,8 +4,6 @@ The map of a seed depends only on the seed and the ranges, not on when or where 
 is waited for or generated in place. Background processes have low priority and exit with their parent.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -61,7 +59,7 @@ class MapRanges:
     """Packs per team."""
 
     @classmethod
-    def of(cls, cfg: EnvConfig) -> MapRanges:
+    def of(cls, cfg: EnvConfig) -> "MapRanges":
         """Return the ranges of a configuration; without ranges, size and packs are fixed."""
         edge, packs = cfg.world.size_x, cfg.num_packs
         size_range, packs_range = cfg.map_size_range or (edge, edge), cfg.packs_per_team_range or (packs, packs)

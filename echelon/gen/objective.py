@@ -1,7 +1,5 @@
 """Capture zone: position, radius, and clearing of its columns."""
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Recipe of a map: everything that identifies it, as canonical JSON, and its hashes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict

@@ -3,8 +3,6 @@
 Positions are box centres before jitter. Formations leave room for a jitter of ``SPAWN_JITTER`` on both axes.
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 import numpy as np

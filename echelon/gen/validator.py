@@ -4,8 +4,6 @@ The check uses the widest footprint. Routes are dug at ground level only. ``eche
 remain unconnected.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ A rule raises an alert once and is armed again when its cause is gone. The worke
 records, the supervisor ``MachineAlertRules`` to the machine and the job's state.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator

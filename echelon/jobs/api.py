@@ -1,7 +1,5 @@
 """``echelon.train``: a training run as one call in this process."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import fields as fields_of

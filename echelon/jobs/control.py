@@ -3,8 +3,6 @@
 Each stop request appends a line to ``control/stop``; ``control/checkpoint`` exists while a checkpoint is requested.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -5,8 +5,6 @@ resume writes ``environment.resume.json`` and ``source.resume.diff``. An install
 the commit that it was built from.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib

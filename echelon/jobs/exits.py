@@ -1,7 +1,5 @@
 """Content of ``exit.json``: how a session of a job ended."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Kinds of background jobs: each row names the module that a supervisor runs, and tells what lists show of one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

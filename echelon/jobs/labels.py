@@ -1,7 +1,5 @@
 """Labels of runs: group, tags and notes in ``labels.json`` of a run, which may change at any time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ A job is a run folder with a detached supervisor; there is no daemon. Import-lig
 the training packages.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """How the processes of a job and of a command line end."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

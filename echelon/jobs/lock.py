@@ -1,7 +1,5 @@
 """Lock of a running job: held by its supervisor and released by the kernel however the supervisor ends."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Least memory of a job, so that one that cannot fit is refused before anything is allocated."""
 
-from __future__ import annotations
-
 from echelon.actions import action_dim
 from echelon.config import PACK_SIZE, EnvConfig, RunConfig
 from echelon.jobs.usage import has_gpu, machine_memory

@@ -7,8 +7,6 @@ the run nor another observer. It ends at the latest ``LINGER_S`` after the run. 
 the stored position.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import importlib

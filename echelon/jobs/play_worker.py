@@ -4,8 +4,6 @@ It ends a minute after its last client, or when it is stopped; started again aft
 At most ``MAX_SESSIONS`` run at a time, counted by locks in the runs folder.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ which makes it independent of changes of the wall clock. A file may name any pro
 is signalled only while it works on the run: it holds the run's lock or writes its records or logs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

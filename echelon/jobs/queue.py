@@ -5,8 +5,6 @@ completed, failed or been stopped has ended. Whether a session has begun is read
 a supervisor refuses a second start, so a kill at any time starts no run twice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ the group reaches all. The first failure determines the exit code, and the other
 failed one, are killed. On several machines torchrun starts the same module.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """Disk use of runs, and rules for the checkpoints and replays that stay."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -5,8 +5,6 @@ writes the spec of a new run; a run that exists resumes from its newest checkpoi
 torchrun, by which a training process knows its rank.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

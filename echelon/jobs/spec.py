@@ -4,8 +4,6 @@ A resume with a changed configuration writes ``resume.json`` of the same form be
 configurations.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

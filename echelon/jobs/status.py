@@ -4,8 +4,6 @@ The lock shows whether the supervisor runs, ``exit.json`` how a session ended, a
 of the worker. Read-only; ``launch`` sends signals.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -5,8 +5,6 @@ how the session ended, and reports stalls and low resources as alerts. No proces
 descriptor of the lock, so the lock is released when the supervisor ends.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -4,8 +4,6 @@ Sampling does not block: CPU time is measured between samples, and unknown value
 ``EventUpdate``.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import math

@@ -3,8 +3,6 @@
 It becomes the supervisor of the run's next session once a slot is free, and imports what that needs only then.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ into a one-line message and an exit code. Of several processes that train one ru
 only rank 0 writes records.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import faulthandler

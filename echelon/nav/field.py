@@ -6,8 +6,6 @@ the graph that are too narrow for the whole footprint have a code that leads bac
 a mech close to a wall is often there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

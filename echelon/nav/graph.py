@@ -5,8 +5,6 @@ on bedrock for k = 0. Edges lead to the eight neighbours, one cell up or up to t
 footprint radius, so there is one per radius in ``RADII``. ``echelon.nav.field`` searches it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, sqrt
 

@@ -4,8 +4,6 @@ Both are cost-to-zone fields of the widest footprint with a cost factor per cell
 do not depend on the side: one field serves both teams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import IntEnum

@@ -4,8 +4,6 @@ A pilot is a scripted level, ``champion``, a run with a checkpoint, or a league 
 folder ``replays`` of a run. Names are looked up in lists of what exists.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path

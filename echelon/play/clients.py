@@ -1,7 +1,5 @@
 """Clients of a session and the seats that they take."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Options of a play session, as its job stores them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -46,7 +44,7 @@ class PlayConfig(BaseModel):
     """Whether it begins without a match and waits for requests as long as its server runs."""
 
     @classmethod
-    def from_dict(cls, values: Any) -> PlayConfig:
+    def from_dict(cls, values: Any) -> "PlayConfig":
         """Return the options of a job's spec; ``ValueError`` in one line for one of another form."""
         try:
             return validated(cls, values)

@@ -4,8 +4,6 @@ A recorded match is played again from its actions and inputs, bit for bit, and t
 form of ``echelon demos record``. The action of a row is that of the step's last tick, since rows are environment steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Loads the matches that a session plays: a new one from its options, or a moment of a recording."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace

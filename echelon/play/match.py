@@ -4,8 +4,6 @@ It is new, or continues a recorded match from a moment. Seats are fixed for its 
 still. Scripted pilots and policies act once per environment step, inputs are read before every tick.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ in sight move on at their last velocity. Rounds, clouds, events and changed voxe
 Nothing else of the state reaches a frame; ``tests/play/test_fog_of_war.py`` changes the rest and compares frames.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +58,7 @@ class Contacts(NamedTuple):
 class Perception:
     """Frames of one seat; the engine has one environment on the CPU and writes the observation of the mech."""
 
-    def __init__(self, engine: Engine, mech: int, observations: Rows, before: Perception | None = None) -> None:
+    def __init__(self, engine: Engine, mech: int, observations: Rows, before: "Perception | None" = None) -> None:
         """``observations`` [M, D] are the rows that the engine writes, that of a mech at its index.
 
         The pilot of a destroyed mech goes on with the perception of a team mate; ``before`` is the one until then.

@@ -4,8 +4,6 @@ The event loop plays a tick when it is due and sends each pilot its frame; loadi
 thread beside it. A message that does not fit is answered by a ``Problem``, whatever it contains; the session goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

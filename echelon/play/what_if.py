@@ -1,7 +1,5 @@
 """Continuations of a recorded match for a what-if request, and for the coach."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

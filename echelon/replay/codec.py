@@ -5,8 +5,6 @@ that was being collected. A reader checks everything: lengths are limited before
 a checksum, and a file without an INDEX is scanned up to its first invalid record.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import zlib

@@ -4,8 +4,6 @@ Small residuals become small unsigned integers, whose high bytes are zero and co
 per row. Columns are defined by ``schema``; sizes read from a file are checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

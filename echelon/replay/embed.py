@@ -1,7 +1,5 @@
 """Replays with an embedded world, which can be shared as one file; and what is added to a file after its match."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

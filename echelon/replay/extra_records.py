@@ -6,8 +6,6 @@ the record's first, since the input of a human is read every tick. Both stand be
 them. This module checks form and size; ``echelon.env.match_state`` checks what the arrays contain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod

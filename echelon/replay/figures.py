@@ -1,7 +1,5 @@
 """Figures of each mech up to a tick, as a scoreboard shows them (the counterpart of viewer/src/data/figures.ts)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any

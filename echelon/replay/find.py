@@ -1,7 +1,5 @@
 """Recorded matches by name, for Python and commands."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Header of a recorded match: teams, map, configuration, and the tables and columns of the file."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """A match in words: names of teams and pilots, endings, captions of moments (viewer/src/text.ts, score_text.ts)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ caption names which; one that changes nothing is no moment.
 size is bounded by ``MAX_SAMPLES`` and the number of mechs, whatever the file contains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -115,7 +113,7 @@ class _Columns(NamedTuple):
     """First living mech of each team."""
 
     @staticmethod
-    def of(rows: Floats) -> _Columns:
+    def of(rows: Floats) -> "_Columns":
         """Return a copy of the columns of rows ``[S, sum(WIDTHS)]``."""
         parts = np.split(rows, np.cumsum(WIDTHS)[:-1], axis=1)
         return _Columns(

@@ -6,8 +6,6 @@ step; its policy columns belong to that step: the contacts when it began, the ac
 estimate, the probabilities of its choices and its reward terms. A mech without a policy has probabilities of 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ Sizes are checked before anything is inflated. Unknown records, columns and tabl
 file that is still being written. This module does not import the simulator.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,7 +108,7 @@ class Replay:
                 raise ReplayError(f"replay {self.path.name!r} cannot be opened: {error}") from None
             raise
 
-    def __enter__(self) -> Replay:
+    def __enter__(self) -> "Replay":
         return self
 
     def __exit__(

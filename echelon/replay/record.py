@@ -4,8 +4,6 @@ The device writes frames, events and changed voxels of the recorded environments
 seconds of play and writes a chunk to each file. Environments that are not recorded cost one comparison per kernel.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ This module does not import the simulator. ``codec`` packs and unpacks records, 
 ``typescript`` generates the same tables for the viewer.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass

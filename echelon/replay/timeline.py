@@ -3,8 +3,6 @@
 The writer computes it for its own chunks, a reader for a file that was not closed, and a server for a live match.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

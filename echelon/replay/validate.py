@@ -4,8 +4,6 @@
 reads; keys that this version does not know pass unread. Whatever does not fit raises ``ReplayError`` in one line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod

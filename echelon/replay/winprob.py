@@ -10,8 +10,6 @@ Ratings are on the scale of displayed league ratings: the scripted level ``mediu
 of a side are 10 to the power of a 400th of its lead.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -74,7 +72,7 @@ class Roster:
     """Lead of blue's rating [unit of the logarithm of the odds]; None where one is unknown."""
 
     @staticmethod
-    def of(header: Mapping[str, Any]) -> Roster:
+    def of(header: Mapping[str, Any]) -> "Roster":
         mechs, classes = header["roster"], header["chassis"]
         rows = [classes[m["chassis"]] for m in mechs]
         x, y, radius = header["zone"]
@@ -124,7 +122,7 @@ class MatchSituation:
     rated: bool
 
     @staticmethod
-    def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> MatchSituation:
+    def of(roster: Roster, frames: Mapping[str, Ints], ticks: Ints) -> "MatchSituation":
         """Return the state in frames of columns ``[F, W]`` at the ticks ``[F]``."""
 
         def column(name: str) -> Floats:

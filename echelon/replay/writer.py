@@ -4,8 +4,6 @@
 system completely before ``chunk`` returns.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

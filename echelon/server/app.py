@@ -1,7 +1,5 @@
 """Build and run the server: access rules, routes, live notices, listening socket."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -5,8 +5,6 @@ only the hash decides.
 Files are hashed only where a branch gives their name, once per content, and a part of them per scan.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ name a path. Only plain files inside a run's ``replays`` folder count; links are
 while it is the one that was listed. All methods are thread-safe.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

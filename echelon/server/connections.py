@@ -5,8 +5,6 @@ connections without a successful request are dropped first, then those idle for 
 connections whose peer stops reading.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

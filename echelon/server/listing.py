@@ -4,8 +4,6 @@ Lists and lookups run on the default pool of the event loop, what may wait for t
 what may take seconds on ``SLOW``.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ One task polls the catalogue while clients are connected. The queue of a client 
 so that a slow client delays no other; a new client first receives a notice of every live match.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

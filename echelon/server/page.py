@@ -4,8 +4,6 @@ The page embeds scripts, style, fonts and workers of the built viewer, and the r
 ``viewer/src/data/embedded.ts`` reads them.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -6,8 +6,6 @@ are kept here, so that a flood does not reach the session. A frame is fetched fr
 taken the one before it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

@@ -1,7 +1,5 @@
 """Helpers of all handlers: application keys, and JSON and binary responses with an ETag of their content."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io
@@ -44,7 +42,7 @@ class ResponseBody:
         self.data, self.tag = data, hashlib.sha256(data).hexdigest()[:TAG_DIGITS]
 
     @classmethod
-    def of(cls, make: Callable[[], bytes]) -> ResponseBody:
+    def of(cls, make: Callable[[], bytes]) -> "ResponseBody":
         return cls(make())
 
     def __len__(self) -> int:

@@ -3,8 +3,6 @@
 Handlers look ids up in the catalogue and read files on a thread, so that a slow disk does not block the event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import zlib

@@ -5,8 +5,6 @@ foreign page reaches it through DNS rebinding, and Origin must be one of them (d
 Errors are JSON problems, for browsers pages, without internal details.
 """
 
-from __future__ import annotations
-
 import hmac
 import html
 import ipaddress
@@ -88,7 +86,7 @@ class Access:
     """Further names of the server: NAME at any port, or NAME:PORT."""
 
     @classmethod
-    def create(cls, host: str, port: int, *, embed_origin: str = "", extra_hosts: tuple[str, ...] = ()) -> Access:
+    def create(cls, host: str, port: int, *, embed_origin: str = "", extra_hosts: tuple[str, ...] = ()) -> "Access":
         """Return the access rules of an address, beyond loopback with a token: that of the environment, else a new one.
 
         ``ValueError`` in one line for a further host that is no name, or a token that is too short.

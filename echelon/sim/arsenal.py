@@ -5,8 +5,6 @@ packed into device arrays by ``echelon.sim.tables``. Columns with a range can be
 (``echelon.sim.overrides``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag

@@ -5,8 +5,6 @@ its thread; on CUDA there is one shard and one device graph. Environments never 
 not depend on the split. This module knows no rule of the game.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -40,7 +38,7 @@ class Launch:
     block: int = 0
     """Threads of a block on CUDA; 0 takes ``BLOCK``, or ``NARROW_BLOCK`` for launches of one thread an environment."""
 
-    def named(self, phase: str) -> Launch:
+    def named(self, phase: str) -> "Launch":
         return replace(self, phase=f"{phase}.{self.phase}" if self.phase else phase)
 
     def block_on(self, device: str) -> int:
@@ -263,7 +261,7 @@ class Backend:
             modules.append((run_launches.module, CPU_BLOCK))
         load_modules(modules, self.device, progress)
 
-    def capture(self, program: Program) -> Runner:
+    def capture(self, program: Program) -> "Runner":
         """Capture ``program`` once per shard; running it allocates nothing and copies nothing to the host."""
         self.load(program)
         return Runner([self._capture_shard(program, shard) for shard in self.shards], self._pool)

@@ -4,8 +4,6 @@ The batch owns the memory and the names by which kernels are bound; programs (``
 are accessed by name: ``batch["hp"]`` is the Warp array of all environments, ``batch.numpy("hp")`` a numpy copy or view.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 

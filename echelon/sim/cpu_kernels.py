@@ -9,8 +9,6 @@ Only the speed depends on this: with the template of another release of Warp, ke
 Launches: a program's entry points are called from a native loop, a third of the cost of Warp's CPU graph.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from functools import cache

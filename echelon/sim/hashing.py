@@ -5,8 +5,6 @@ map's slot in the bank, nor settings of later episodes. So the same seed and act
 on any number of threads.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

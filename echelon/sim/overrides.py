@@ -4,8 +4,6 @@ A parameter is named by row and column: ``laser.damage``, ``heavy.max_speed``, `
 array shapes, maps or recordings depend on have no override: box sizes, splash radius, weapons carried, guidance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Physics that is common to all mech classes. ``echelon.sim.overrides`` changes single values for an environment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

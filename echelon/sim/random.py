@@ -6,8 +6,6 @@ the order of other draws. ``Stream`` adds a running draw counter for code that d
 the map generator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeVar, overload

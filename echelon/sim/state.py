@@ -12,8 +12,6 @@ their own: G pages, with F frames, R event rows of V values and T edit rows of U
 construction, except the journal of recorded environments (``Batch.keep_journal``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@
 finishes for all mechs of an environment before the next begins.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon.sim.backend import Launch, in_phase

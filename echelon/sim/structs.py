@@ -31,8 +31,6 @@ is a Warp struct, so a kernel takes a whole group of arrays as one parameter::
 - A single array is a parameter named like the array, again with ``_out`` if it is written: ``fresh``, ``noise_out``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import get_annotations

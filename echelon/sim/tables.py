@@ -8,8 +8,6 @@ computed members are declared below. Durations in seconds become ticks here: coo
 lives round down.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, cos, floor, radians
 from typing import Any

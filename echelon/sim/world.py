@@ -4,8 +4,6 @@ Grids are ``uint8 [z, y, x]`` with x fastest; a plane is one 64-bit word per col
 layer has the property. A new material is a row in ``MATERIALS``. Nothing here touches Warp.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

@@ -4,8 +4,6 @@ A job writes one ``EventEval`` per opponent into the run that it evaluated; its 
 and before them the batches that it has played.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable

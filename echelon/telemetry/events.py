@@ -5,8 +5,6 @@ files stay readable: ``PPOTrainer`` fills the field of the same name (``update_f
 exported (``export``), and a chart of the dashboard can draw every numeric field of ``EventUpdate``.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Callers pass records without superseded ones; ``mirrors`` writes the rows to TensorBoard, W&B and trackio.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

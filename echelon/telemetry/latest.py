@@ -4,8 +4,6 @@
 exact history is read. ``snapshot`` reads a run from its first record instead.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Container, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conversion of records to lines of strict JSON and back."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The file is the only channel between a worker and its readers: readers tolerate 
 never damages a line further.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -57,7 +55,7 @@ class EventLog:
             os.close(self._fd)
             self._fd = -1
 
-    def __enter__(self) -> EventLog:
+    def __enter__(self) -> "EventLog":
         return self
 
     def __exit__(self, *_: object) -> None:

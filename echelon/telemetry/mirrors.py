@@ -4,8 +4,6 @@ A run that is observed writes to its mirrors while it trains (``echelon.jobs.obs
 writes a run that is there.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from abc import ABC, abstractmethod

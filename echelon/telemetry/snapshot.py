@@ -4,8 +4,6 @@
 supersedes.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Names are loaded on first use, so that importing the package loads neither torch
 shows them at work.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """``echelon.evaluate``: an evaluation as one call in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast

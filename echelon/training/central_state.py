@@ -5,8 +5,6 @@ own mech comes first, then its team, then the other, each in the order of the ro
 the same state. Shapes: ``E environment, M mech, N learner row, F feature of a mech, S column of the central state``.
 """
 
-from __future__ import annotations
-
 import torch
 import warp as wp
 from torch import Tensor

@@ -4,8 +4,6 @@ Writes the policy of a run's best checkpoint as a policy folder, then plays matc
 and stores the first one that it wins. Paths of this machine leave the stored configuration.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ stored: reading one never runs code. ``echelon.training.session`` decides what t
 ``echelon.rl.checkpoint`` reads checkpoints.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

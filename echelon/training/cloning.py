@@ -5,8 +5,6 @@ and detached. The loss is that of the imitation phase: the likelihood of the rec
 value on the discounted rewards. Shapes: ``T step, N row, L chunk step, B sequence``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Schedules are pure functions of the coming update and of progress (0 at the star
 ``CURRICULUM_PARAMETERS`` is the table of all scheduled parameters; the environment's ``set_curriculum`` applies them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

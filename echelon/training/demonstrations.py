@@ -5,8 +5,6 @@ its matches have ended. Seeds are those of training, which no evaluation plays. 
 N learner row, T step, D observation, A action``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Shapes: ``E environment, S slot, W 32-bit word of a record``.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

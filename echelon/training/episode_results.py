@@ -4,8 +4,6 @@ A result is plain values, so that an evaluation job can record it; statistics of
 evaluation that wrote them, bit for bit, where both have the same order.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

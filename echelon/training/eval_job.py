@@ -5,8 +5,6 @@ actions at a time, and a job records such an ``EvalPart``. Parts do not depend o
 the remaining ones and ends with the result that it would have had.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """The plan of an evaluation job, which a command makes without loading torch."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
@@ -60,7 +58,7 @@ class EvalPlan(EvalOptions):
     replay_prefix: str = ""
 
     @classmethod
-    def from_dict(cls, row: Any) -> EvalPlan:
+    def from_dict(cls, row: Any) -> "EvalPlan":
         """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
         try:
             plan = validated(cls, row)
@@ -87,7 +85,7 @@ class EvalPlan(EvalOptions):
         count = -(-self.seeds // self.batch_seeds)
         return [range(i * self.seeds // count, (i + 1) * self.seeds // count) for i in range(count)]
 
-    def parts(self) -> dict[EvalPart, int]:
+    def parts(self) -> "dict[EvalPart, int]":
         """Return every part in order of play, with its number of matches."""
         return {
             EvalPart(batch, opponent, mode): 2 * len(positions)

@@ -4,8 +4,6 @@ Seeds come from ranges that training never draws from (``echelon.config.seeds``)
 seeds return equal statistics. Shapes: ``E environment (two per seed), N learner row``.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Each plays its own range of held-out seeds (``echelon.config.seeds``), with froz
 or heat map cannot be written the evaluation goes on and ``fault`` says why.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

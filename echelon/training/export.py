@@ -5,8 +5,6 @@ starts an episode) go in, the mean actions ``[B, A]`` and the next state come ou
 included. Every export is compared with its policy before it is written, atomically.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -5,8 +5,6 @@ that says whether to stop, and writes no file but checkpoints, replays and heat 
 ``echelon.training.session`` has the parts that are trained; ``TrainingRun`` adds control and events.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -5,8 +5,6 @@ only from live slots, so the map of a running episode never changes. Everything 
 the episodes, never from time: a resumed run draws the same maps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ part of the policy (``echelon.rl.obs_norm``); ``update_obs_normalizer`` updates 
 ``update_obs_normalizer_stepwise`` does so without a read of the device.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 ``PolicyAgent`` keeps the recurrent state of each agent. For batches use ``echelon.training.evaluation.play_episodes``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The model card of a published policy: what it plays, how well with intervals, and the commands that reproduce it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

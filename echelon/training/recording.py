@@ -4,8 +4,6 @@ A recording observes ``play_episodes`` step by step; ``echelon.replay`` writes t
 recording, never the evaluation.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -4,8 +4,6 @@ Everything is from the learner's point of view. Averages over the newest episode
 saved with a checkpoint. Shapes: ``E environment, M mech, N learner row``.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -30,7 +28,7 @@ MAX_SAMPLES = 32
 """Largest number of single episodes in one event."""
 
 
-EPISODE_STATISTICS: dict[str, tuple[str, Callable[[Any, RowLayout], float]]] = {
+EPISODE_STATISTICS: dict[str, tuple[str, Callable[[Any, "RowLayout"], float]]] = {
     "avg_return": ("return", lambda record, layout: learner_return(record)),
     "avg_length": ("length", lambda record, layout: int(record.length)),
 }
@@ -43,7 +41,7 @@ class EpisodeStats:
     def __init__(self, size: int = WINDOW) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=size)
 
-    def add(self, records: Sequence[Any], layout: RowLayout) -> None:
+    def add(self, records: Sequence[Any], layout: "RowLayout") -> None:
         for record in records:
             self.rows.append(
                 {key: measure(record, layout) for key, measure in EPISODE_STATISTICS.values()}

@@ -5,8 +5,6 @@ recurrent states, the environment's state, counters. ``echelon.training.loop`` h
 ``echelon.training.checkpoint`` writes the files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -106,7 +104,7 @@ class Seeds:
     """Opponents, each a function of seed, environment and episode, and the generator of their action noise."""
 
     @classmethod
-    def of(cls, seed: int, group: ProcessGroup) -> Seeds:
+    def of(cls, seed: int, group: ProcessGroup) -> "Seeds":
         """Return the seeds of this rank."""
         own = rank_seed(seed, group.rank)
         return cls(weights=seed, battles=seed, rank=None if group.is_single else own, opponents=own)
@@ -180,7 +178,7 @@ class Session:
         parts = RolloutParts(actor, self.buffer, episodes, self.opponents, bootstraps)
         self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * config.num_envs)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, *_: object) -> None:

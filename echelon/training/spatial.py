@@ -5,8 +5,6 @@ write and read a file. Importing this loads neither W&B nor matplotlib: ``to_ima
 returns nothing without them. Row 0 of a map is the smallest y.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

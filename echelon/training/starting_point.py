@@ -1,7 +1,5 @@
 """The policy that a run starts from (``--start-from``): its weights, and the trainer's state as far as it is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

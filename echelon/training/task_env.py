@@ -4,8 +4,6 @@
 levels and mechanics may change while it runs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``parallel_env``: a PettingZoo parallel environment of a task, against any opponent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Shapes: ``E environment, M mech, N learner row, D observation, A action, H recurrent state``.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

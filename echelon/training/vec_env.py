@@ -7,8 +7,6 @@ inside the step, by mask; no environment waits for another.
 Shapes: ``E environment, M mech, N learner row, K opponent row, D observation, A action``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -268,7 +266,7 @@ class VectorEnv:
         self.engine.close()
         self.maps.close()
 
-    def __enter__(self) -> VectorEnv:
+    def __enter__(self) -> "VectorEnv":
         return self
 
     def __exit__(

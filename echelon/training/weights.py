@@ -1,7 +1,5 @@
 """Export policies as files or folders, which ``echelon.rl.weights`` loads."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``echelon bench``: measure the benchmark scenes on this machine."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``echelon config``: configuration fields, their values and where each value came from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any

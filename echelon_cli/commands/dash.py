@@ -1,7 +1,5 @@
 """``echelon dash``: the dashboard of all runs or of one; closing it does not affect them."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 import sys

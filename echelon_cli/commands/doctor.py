@@ -3,8 +3,6 @@
 A check that raises is itself reported as a fault; the other checks still run. ``--speed`` also measures this machine.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

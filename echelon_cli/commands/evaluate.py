@@ -1,7 +1,5 @@
 """``echelon eval``: evaluate a policy on held-out seeds, every seed from both sides, in the background."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, get_args
 

@@ -1,7 +1,5 @@
 """``echelon runs export``: curves of a run for other tools."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

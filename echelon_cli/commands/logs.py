@@ -1,7 +1,5 @@
 """``echelon runs logs``: the log files of a run, or with ``-f`` its progress lines."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from pathlib import Path

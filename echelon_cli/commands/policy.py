@@ -1,7 +1,5 @@
 """``echelon policy``: policies as files for other programs, and to and from the Hugging Face Hub."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``echelon runs queue``: runs that start when their device is free."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from dataclasses import asdict, replace

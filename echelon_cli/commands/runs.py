@@ -1,7 +1,5 @@
 """``echelon runs``: list, show and compare training runs."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time

@@ -1,7 +1,5 @@
 """``echelon runs stop`` and ``echelon runs wait``: request running jobs to save and end, and wait for their end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``echelon sweep``: search over configuration options, or compare variants, with background runs; show the results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``echelon runs tidy`` and ``rm``: the disk space of runs."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ All block, so the app calls them in a thread. Each returns a notice and its role
 notices. Modules that start processes are imported when needed, which keeps the dashboard's start fast.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The dashboard app: owns the feed, passes its snapshots to the active screen, and navigates between screens."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Number, time and text formatting for panels and axes; each function states the maximum width of its result."""
 
-from __future__ import annotations
-
 import math
 
 from echelon.runs import short_run_id as short_run_id

@@ -1,7 +1,5 @@
 """Key tables: one ``Key`` is a binding, an entry of the key bar and a line of the help; and the key bar itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 A wide screen shows all panels in rows, a smaller one a page at a time; a maximised panel fills the screen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

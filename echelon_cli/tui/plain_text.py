@@ -1,7 +1,5 @@
 """Dashboard output as plain lines of text, for ``echelon dash --once`` and ``echelon runs compare --chart``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from time import time

@@ -5,8 +5,6 @@ and text colour are the terminal's own. Accents come from a palette that is dist
 whatever a colour means is also shown by a word, a symbol or a dash pattern.
 """
 
-from __future__ import annotations
-
 import locale
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The replay server behind the dashboard: one that already serves these runs, or one that ends with the dashboard."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ The levels of the previous environment step are stored for the change; updating 
 four acoustic columns of the suite core cover the quadrants between these sectors.
 """
 
-from __future__ import annotations
-
 import warp as wp
 
 from echelon.config import EnvConfig

@@ -1,7 +1,5 @@
 """The launches that write an observation row: the ``writers`` of each block of ``echelon.env.layout``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ eroded voxels or a wreck fell: ``mark_damaged_bins`` marks them during a tick, `
 at the end of the step. The map is in world axes; ``blocks.write_telemetry`` rotates it to each observer.
 """
 
-from __future__ import annotations
-
 import warp as wp
 
 from echelon.env import layout

@@ -1,7 +1,5 @@
 """Plan of a sweep, as its spec contains it: base configuration, varied options or variants, sampler, rungs, seeds."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

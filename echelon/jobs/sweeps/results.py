@@ -3,8 +3,6 @@
 Everything is computed from the plan and the journal, for tables, JSON and the dashboard alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ best trials, and the configuration without any varied option, are trained with o
 search.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 ``TrialRuns.start`` is the one place where a trial's run starts.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

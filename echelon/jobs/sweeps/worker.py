@@ -4,8 +4,6 @@ Every choice and every start is in the journal before it takes effect, every res
 after any end, the process resumes the trials that were started and continues.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ The copies are the only ones of a rollout and of an update. A read waits for all
 memory does not.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import AbstractContextManager
 from functools import cache

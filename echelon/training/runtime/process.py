@@ -1,7 +1,5 @@
 """A training process: clock, random generators, versions, memory, traces, and points at which a test kills it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import random

@@ -6,8 +6,6 @@ for all ranks: the others would wait for a rank that leaves alone. A single proc
 method is free. The environment variables are torchrun's.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -117,7 +115,7 @@ class ProcessGroup:
         dist.all_reduce(box, operation, group=self._control)
         return int(box)
 
-    def __enter__(self) -> ProcessGroup:
+    def __enter__(self) -> "ProcessGroup":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,8 +6,6 @@ so two threads nearly double the speed of an update. How work is divided never d
 neither do results. This module does not import torch, so that a launcher can set the environment before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -62,7 +60,7 @@ class ThreadPool:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def __enter__(self) -> ThreadPool:
+    def __enter__(self) -> "ThreadPool":
         return self
 
     def __exit__(

@@ -3,8 +3,6 @@
 Pure functions of numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

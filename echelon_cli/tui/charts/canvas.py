@@ -3,8 +3,6 @@
 A cell takes the colour of its topmost layer; layers that alternate share the cells in which they overlap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from echelon_cli.tui.theme import GlyphSet
@@ -63,7 +61,7 @@ class Canvas(Raster):
         self._raster = Raster(width, height, glyphs)
         self._layers: list[Layer] = []
 
-    def layer(self, role: str, *, is_background: bool = False, alternates: bool = False) -> Layer:
+    def layer(self, role: str, *, is_background: bool = False, alternates: bool = False) -> "Layer":
         """Add a layer; a background layer is invisible in cells of later layers, alternating ones share theirs."""
         self._layers.append(Layer(self._raster, role, is_background, alternates))
         return self._layers[-1]

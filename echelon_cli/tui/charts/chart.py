@@ -4,8 +4,6 @@ A ``Chart`` declares series, reference line, marks and format. ``draw_chart`` an
 data and size, except for the axis ranges, which ``AxisState`` keeps stable from one frame to the next.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

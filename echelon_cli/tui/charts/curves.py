@@ -4,7 +4,7 @@ A bucket keeps minimum, mean and maximum of each metric, so a day of training is
 ``History`` accumulates updates; ``Curves`` is the frozen result that charts draw.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # array[float] cannot be evaluated
 
 import dataclasses
 import math
@@ -22,10 +22,10 @@ MAX_BUCKETS = 200
 
 DEFAULT_SMOOTHING = 12.0
 
-METRICS: tuple[str, ...] = tuple(f.name for f in dataclasses.fields(EventUpdate) if f.type in ("float", "int"))
+METRICS: tuple[str, ...] = tuple(f.name for f in dataclasses.fields(EventUpdate) if f.type in (float, int))
 """Every numeric field of an update: a chart can draw any of them, and a new field needs no entry here."""
 
-COUNTS: frozenset[str] = frozenset(f.name for f in dataclasses.fields(EventUpdate) if f.type == "int")
+COUNTS: frozenset[str] = frozenset(f.name for f in dataclasses.fields(EventUpdate) if f.type is int)
 
 UNITS: dict[str, tuple[str, float]] = {"_mb": ("GiB", 1 / 1024), "_per_s": ("", 1.0), "_s": ("s", 1.0)}
 """Unit of a charted metric, and the factor from its field, by suffix of the field: memory in round numbers of GiB."""

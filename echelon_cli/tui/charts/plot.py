@@ -1,7 +1,5 @@
 """Traces, marks and reference lines on a canvas of dots; axes, labels and legends belong to ``chart``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -134,7 +132,7 @@ class RunMarks:
     def symbol(self, theme: Theme) -> str:
         return theme.symbols.mark if theme.colour else self.label or theme.symbols.mark
 
-    def points(self, plot: Plot, x_axis: XAxis) -> list[tuple[int, float, float, float]]:
+    def points(self, plot: "Plot", x_axis: XAxis) -> list[tuple[int, float, float, float]]:
         """Return dot column, value and interval of each mark."""
         return [
             (plot.x(self.curves.position(mark.update, x_axis)), mark.value, mark.low, mark.high) for mark in self.marks

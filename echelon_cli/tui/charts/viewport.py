@@ -3,8 +3,6 @@
 All functions are pure and return a new ``Viewport``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from echelon_cli.tui.charts.axis import Range
@@ -37,7 +35,7 @@ class Viewport:
     def visible_range(self, end: float) -> Range:
         return self.window or (0.0, end)
 
-    def without_crosshair(self) -> Viewport:
+    def without_crosshair(self) -> "Viewport":
         """Return the part of the viewport that determines the axis ranges."""
         return replace(self, crosshair=None)
 

@@ -3,8 +3,6 @@
 A long history is shown first from samples of its records, then exactly, when all have been read.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from itertools import islice

@@ -1,7 +1,5 @@
 """Follower of the league beside the runs: its database is read, without changing it, when its files have changed."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Follower of a growing text log: complete lines without control characters, in bounded memory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """Follower of the recorded matches of all runs."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Follower of the run list; an ended run is read again only when one of its files has changed."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

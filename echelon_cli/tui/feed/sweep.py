@@ -1,7 +1,5 @@
 """Follower of a sweep: its results are computed again when its journal or its state has changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ It runs twice a second and never touches a widget; widgets never read files. Not
 an idle screen costs nothing.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable

@@ -7,8 +7,6 @@ tests follow from the row. To add another panel, write a subclass of ``panels.ba
 row. ``just golden`` writes the snapshot of a new row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Panels with bars: speed with its phases, reward terms, outcomes of battles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from echelon.replay.match_text import ending_text

@@ -1,7 +1,5 @@
 """Base classes of panels: a titled frame, and a frame with one chart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

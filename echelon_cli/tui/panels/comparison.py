@@ -1,7 +1,5 @@
 """Panels that compare runs: a header with one line per run, overlaid charts, and configuration differences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

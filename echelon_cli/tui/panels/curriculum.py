@@ -1,7 +1,5 @@
 """The curriculum panel: current values of the curriculum parameters, and their changes, newest first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

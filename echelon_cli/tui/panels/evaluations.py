@@ -1,7 +1,5 @@
 """The evaluations panel: results of evaluation jobs, then those in training; of a job its win rates so far."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from echelon.statistics import Estimate

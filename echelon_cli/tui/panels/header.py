@@ -1,7 +1,5 @@
 """The header of the run screen: state, newest and best evaluation, training win rate, speed and progress of a run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

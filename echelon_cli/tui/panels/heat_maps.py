@@ -1,7 +1,5 @@
 """The heat map panel: positions of movement, damage and deaths in the newest evaluation, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from echelon_cli.tui.feed.messages import HeatMaps

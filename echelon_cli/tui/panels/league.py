@@ -1,7 +1,5 @@
 """Panels of the league screen: ratings with 95 % intervals, head-to-head scores, matches and one entry in detail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

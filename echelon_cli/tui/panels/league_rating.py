@@ -1,7 +1,5 @@
 """The league panel of a run: the rating of its newest snapshot with its 95 % interval, rank and last promotion."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

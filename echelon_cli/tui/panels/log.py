@@ -1,7 +1,5 @@
 """The log panel: recent alerts above the newest lines of the worker's log."""
 
-from __future__ import annotations
-
 import re
 
 from echelon.telemetry.events import EventAlert

@@ -1,7 +1,5 @@
 """The machine panel: the newest CPU, memory, disk and GPU use of a run."""
 
-from __future__ import annotations
-
 import math
 
 from echelon.telemetry.events import EventUpdate

@@ -1,7 +1,5 @@
 """The opponents panel: the current share of each opponent, and the recent and whole-run win rates against it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

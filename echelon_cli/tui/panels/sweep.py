@@ -1,7 +1,5 @@
 """Panels of the sweep screen: trials; configurations with statistics over seeds; values over each option."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Metrics that the records lack are omitted. The machine panel shows the newest values.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

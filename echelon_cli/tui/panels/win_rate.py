@@ -1,7 +1,5 @@
 """The win-rate panel, which leads the run screen: one large chart, and the figures of a run beside it."""
 
-from __future__ import annotations
-
 import math
 
 from echelon.telemetry.evaluations import UNTRAINED

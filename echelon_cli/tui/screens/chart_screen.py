@@ -1,7 +1,5 @@
 """Base class of screens with panels on pages: maximising, searching, and one viewport for all charts."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The compare screen: a header with one line per run, charts with all runs, and their configuration differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A yes/no dialog."""
 
-from __future__ import annotations
-
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen

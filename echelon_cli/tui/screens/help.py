@@ -1,7 +1,5 @@
 """The help screen: keys of the screen below, run states, terms, the query language, environment variables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.cells import cell_len

@@ -1,7 +1,5 @@
 """The league screen: ratings with intervals, head-to-head scores, matches, and the selected entry in detail."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from functools import partial

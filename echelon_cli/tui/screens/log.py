@@ -1,7 +1,5 @@
 """The log screen: scroll, search, filter and follow a log; new lines do not move what is being read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

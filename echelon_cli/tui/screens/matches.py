@@ -1,7 +1,5 @@
 """The matches screen: recorded matches with their results, and the viewer address of one."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 from collections.abc import Callable, Iterable, Sequence

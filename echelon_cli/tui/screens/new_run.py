@@ -1,7 +1,5 @@
 """The new-run form: preset, common options, then all options in folded groups with a search; and the start."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

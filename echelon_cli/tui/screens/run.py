@@ -1,7 +1,5 @@
 """The run screen: a header and all panels of one run, on one wide screen or on pages."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The run list: a table of all runs and, where rows allow, charts of the selected one below it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path

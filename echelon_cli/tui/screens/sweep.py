@@ -1,7 +1,5 @@
 """The sweep screen: trials, and what they have shown."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

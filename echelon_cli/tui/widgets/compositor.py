@@ -5,8 +5,6 @@ run with two updates a second on 160x48 then sends 1.6 KiB/s instead of 8.4 (mea
 ssh.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import Console

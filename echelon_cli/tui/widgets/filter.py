@@ -1,7 +1,5 @@
 """Text fields with a prompt, and the filter that finds panels by words or patterns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A pager: lines that can be scrolled, searched and followed while they grow without moving what is being read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The run list as a table: columns, sorting and drawing as pure functions, and the widget with the cursor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

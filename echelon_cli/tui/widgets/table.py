@@ -1,7 +1,5 @@
 """Tables: columns that leave a narrow table by rank, and a list of rows with a cursor."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass

@@ -1,7 +1,5 @@
 """The tab line of a small screen: its pages, or the title of a maximised panel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
