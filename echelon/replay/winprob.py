@@ -4,7 +4,7 @@ A logistic model on features that change their sign when the teams are swapped, 
 the teams gives exactly 1 - p. The lead of blue's rating is such a feature; it is 0, that of equal pilots, where the
 rating of a team is unknown.
 ``winprob.json`` holds what ``winprob_fit`` computed: coefficients, the width of the band, and ratings of scripted
-levels and of the champion. The viewer evaluates the same file by ``viewer/src/data/winprob.ts``.
+levels and of the champion.
 
 Ratings are on the scale of displayed league ratings: the scripted level ``medium`` has 1500, and on fair maps the odds
 of a side are 10 to the power of a 400th of its lead.

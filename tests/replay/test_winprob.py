@@ -14,7 +14,7 @@ from echelon.replay.schema import WIN_GROUPS, MechFlag
 from echelon.replay.winprob import FEATURES, MODEL_FILE, MatchSituation, Roster, features, load_model
 from tests.bench import winprob_fit
 from tests.bench.winprob_fit import FitRows, Sampled
-from tests.golden import FOLDER, assert_golden_json, assert_golden_text
+from tests.golden import FOLDER, assert_golden_json
 from tests.replay.golden import SMALL, SMOKE
 
 VALUES = FOLDER / "winprob.json"
@@ -147,11 +147,6 @@ def test_golden_win_probability():
     ]
     index = {name: line[name] for name in ("win", "outcome")}
     assert_golden_json(VALUES, {"replay": SMOKE.name, "index": index, "frames": plain}, compact=True)
-
-
-@pytest.mark.golden
-def test_golden_viewer_has_the_same_coefficients(repository):
-    assert_golden_text(repository / "viewer" / "src" / "winprob.json", MODEL_FILE.read_text(encoding="utf-8"))
 
 
 def test_groups_of_the_schema_are_those_of_the_features():

@@ -10,13 +10,13 @@ import pytest
 from echelon.telemetry.events import EVENTS, EventAlert, EventEval, EventUpdate, update_fields
 from echelon.telemetry.lines import from_json, to_json
 
-EXAMPLES = {"str": "text", "int": 3, "float": 0.5}
+EXAMPLES = {str: "text", int: 3, float: 0.5}
 
 
 def example(cls):
     """Return a record of this kind with example values in its required fields."""
     required = [f for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
-    return cls(**{f.name: EXAMPLES[str(f.type)] for f in required})
+    return cls(**{f.name: EXAMPLES[f.type] for f in required})
 
 
 @pytest.mark.parametrize("kind", EVENTS)

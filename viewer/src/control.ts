@@ -5,7 +5,7 @@ import { FOGS } from "./data/cursor";
 import { fillVisibility } from "./data/fog_of_war";
 import { HEAT_SIDES } from "./data/heat";
 import { COMEBACK, nextMoment, spanOf } from "./data/moments";
-import { WinCurve } from "./data/win_curve";
+import { WinCurve } from "./data/winprob";
 import { chunkAt, isDamage } from "./data/store";
 import { framingAt, paceAt, shotAt, sideView, teamAxis } from "./director";
 import { type Insets, type Point, fitPoints, freeArea, freeTangents } from "./framing";

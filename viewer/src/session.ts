@@ -11,7 +11,7 @@ import { BEHIND, ChunkStore, chunkAt } from "./data/store";
 import { KillFacts } from "./data/kill_facts";
 import { MatchScan } from "./data/match_scan";
 import { ObservationStore } from "./data/observations";
-import { WinCurve } from "./data/win_curve";
+import { WinCurve } from "./data/winprob";
 import { teamAxis } from "./director";
 import { errorText, teamName } from "./text";
 import { makePoses } from "./interpolate";

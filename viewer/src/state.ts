@@ -11,7 +11,7 @@ import type { ObservationStore } from "./data/observations";
 import type { HeatSide } from "./data/heat";
 import type { Fog, MatchCursor } from "./data/cursor";
 import type { KillFacts } from "./data/kill_facts";
-import type { WinCurve } from "./data/win_curve";
+import type { WinCurve } from "./data/winprob";
 import type { Header, IndexView, LeagueView, MatchSummary, Moment } from "./protocol.gen";
 import type { Box, Cutaway, Insets } from "./framing";
 import type { TeamColoursName } from "./palette";

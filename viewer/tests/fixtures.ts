@@ -7,7 +7,7 @@ import { UNDAMAGED } from "../src/data/damage";
 import { decodeChunk, decodeHeader } from "../src/data/decode";
 import type { Chunk, EventRows } from "../src/data/replay";
 import type { ReplaySource } from "../src/data/source";
-import { seriesOf } from "../src/data/win_curve";
+import { NO_WIN } from "../src/data/winprob";
 import type { Header, IndexView } from "../src/protocol.gen";
 import { makeMatch } from "../src/session";
 import { type ViewerState, defaults } from "../src/state";
@@ -91,7 +91,7 @@ export function emptyIndex(chunks: readonly Pick<Chunk, "tick0" | "tick1">[]): I
     outcome: null,
     markers: [],
     series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
-    win: seriesOf([]),
+    win: NO_WIN,
     moments: [],
   };
 }

@@ -1,74 +1,40 @@
-// The win probability equals the Python side's, is symmetric, and its curve and turning points follow the match.
+// The win probability is read from the index, and its curve and turning points follow the match.
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { payload } from "../src/data/container";
-import { decodeChunk } from "../src/data/decode";
 import { nextMoment, spanOf, topMoment } from "../src/data/moments";
-import { rebuildIndex } from "../src/data/series";
-import { WinCurve, seriesOf } from "../src/data/win_curve";
-import { EVEN, FEATURES, causesOf, featuresOf, sigmoid, skillOf, winPoint } from "../src/data/winprob";
+import { EVEN, WinCurve, causesOf, isRated, sigmoid } from "../src/data/winprob";
 import { chanceText, percentText } from "../src/text";
 import { basisText, startText } from "../src/hud/win_text";
 import { type Header, type Moment, type Outcome, WIN_GROUPS, type WinSeries } from "../src/protocol.gen";
-import model from "../src/winprob.json";
 import { replayOf } from "./fixtures";
 
 interface Golden {
   replay: string;
   index: { win: WinSeries; outcome: Outcome };
-  frames: { chunk: number; p: number[]; low: number[]; high: number[]; features: number[]; parts: number[] }[];
 }
 const file = new URL("../../tests/golden/winprob.json", import.meta.url);
 const golden = JSON.parse(readFileSync(file, "utf8")) as Golden;
 const { header, chunks } = replayOf(golden.replay);
 
-/** Return the header with the ratings of blue and red. */
-function withRatings(...ratings: readonly (number | undefined)[]): Header {
-  return { ...header, teams: header.teams.map((team, t) => ({ ...team, rating: ratings[t] })) as Header["teams"] };
-}
-const rated = withRatings(1834, 1650); // as in test_golden_win_probability
-
 describe("win probability", () => {
-  it("equals the values of the Python side", () => {
-    expect(FEATURES.map(({ name }) => name)).toEqual(model.features);
-    for (const frame of golden.frames) {
-      const number = Number(frame.chunk);
-      const found = winPoint(rated, chunks[number], 0);
-      featuresOf(rated, chunks[number], 0).forEach((value, i) => expect(value).toBeCloseTo(frame.features[i], 9));
-      expect(found.p).toBeCloseTo(frame.p[0], 9);
-      expect(found.low).toBeCloseTo(frame.low[0], 9);
-      expect(found.high).toBeCloseTo(frame.high[0], 9);
-      found.parts.forEach((part, g) => expect(part).toBeCloseTo(frame.parts[g], 9));
-    }
-  });
-
-  it("is exactly the remaining probability with the teams swapped", () => {
-    const other = withRatings(1650, 1834);
-    const swapped = { ...other, roster: header.roster.map((mech) => ({ ...mech, team: 1 - mech.team })) } as Header;
-    for (const chunk of chunks) {
-      const score = Float64Array.from(chunk.score, (_, i) => chunk.score[i ^ 1]);
-      expect(winPoint(swapped, { ...chunk, score }, 0).p).toBe(1 - winPoint(rated, chunk, 0).p);
-    }
-    for (const z of [0, 1e-9, 0.3, 4, 900]) expect(sigmoid(-z)).toBe(1 - sigmoid(z));
-  });
-
-  it("takes pilots for equal where a rating is unknown, which widens the band", () => {
-    const [equal, unknown] = [
-      winPoint(withRatings(1600, 1600), chunks[0], 0),
-      winPoint(withRatings(1600), chunks[0], 0),
-    ];
-    expect(unknown.p).toBe(equal.p);
-    expect(unknown.high - unknown.low).toBeGreaterThan(equal.high - equal.low);
-    expect([skillOf(withRatings(1600)), skillOf(withRatings(1600, 1600))]).toEqual([null, 0]);
-    expect(winPoint(rated, chunks[0], 0).p).toBeGreaterThan(equal.p);
-  });
-
   it("of a file attributes to the rating what the other groups leave", () => {
-    const point = winPoint(rated, chunks[0], 0);
-    const [read] = WinCurve.of(seriesOf([point])).points;
-    point.parts.forEach((part, g) => expect(read.parts[g]).toBeCloseTo(part, 9));
+    const series = {
+      tick: [0],
+      blue: [0.6],
+      low: [0.5],
+      high: [0.7],
+      parts: WIN_GROUPS.map((_, g) => [g === 0 ? 0.1 : 0]),
+    };
+    const [read] = WinCurve.of(series).points;
+    expect(read.parts.at(-1)).toBeCloseTo(Math.log(0.6 / 0.4) - 0.1, 9);
     expect(causesOf(EVEN, read)).toContainEqual({ group: "rating", share: expect.any(Number) as number });
+  });
+
+  it("names where the rating of a team is unknown", () => {
+    const withRatings = (...ratings: readonly (number | undefined)[]) =>
+      ({ ...header, teams: header.teams.map((team, t) => ({ ...team, rating: ratings[t] })) }) as Header;
+    expect([isRated(withRatings(1600)), isRated(withRatings(1600, 1600))]).toEqual([false, true]);
   });
 
   it("names causes largest first", () => {
@@ -103,22 +69,13 @@ describe("curve of the win probability", () => {
   it("is that of the index and ends with the result", () => {
     const { index } = golden;
     const curve = WinCurve.of(index.win);
-    expect(seriesOf(curve.points)).toEqual(index.win);
+    expect(curve.points.map(({ p }) => p)).toEqual(index.win.blue);
     const ticks = curve.points.map(({ tick }) => tick);
     expect(ticks).toEqual([...new Set(ticks)].sort((a, b) => a - b));
     expect(curve.points.at(-1)).toMatchObject({ tick: chunks.at(-1)?.tick1, p: [1, 0, 0.5][index.outcome.winner] });
     expect(curve.at(ticks[3] + 0.5)).toBe(curve.points[3]);
     expect(curve.at(-1)).toBeNull();
     for (const { p, logit } of curve.points.slice(0, -1)) expect(p).toBeCloseTo(sigmoid(logit), 2);
-  });
-
-  it("of a file without index is computed from its chunks", () => {
-    const { bytes, map } = replayOf(golden.replay);
-    const rebuilt = rebuildIndex(header, map.chunks, (head) => decodeChunk(header, head, payload(bytes, head)));
-    const [own, stored] = [WinCurve.of(rebuilt.win), WinCurve.of(golden.index.win)];
-    expect(own.points.map(({ tick }) => tick)).toEqual(stored.points.map(({ tick }) => tick));
-    own.points.slice(0, -1).forEach(({ p }, i) => expect(p).toBeCloseTo(stored.points[i].p, 4));
-    expect(rebuilt.moments).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 // Rebuilds the timeline of a whole match from its chunks, for files that were not closed and have no INDEX: values per
-// second of both teams, marked events, and the win probability; no turning points. The counterpart of
+// second of both teams and marked events; neither win probability nor turning points. The counterpart of
 // echelon/replay/timeline.py.
 
 import {
@@ -8,16 +8,12 @@ import {
   type IndexView,
   MARKER_KINDS,
   MAX_MARKERS,
-  MAX_WIN_POINTS,
   MechFlag,
   type Series,
 } from "../protocol.gen";
 import type { RecordHead } from "./container";
 import type { Chunk } from "./replay";
-import { seriesOf } from "./win_curve";
-import { type WinPoint, winPoint } from "./winprob";
-
-const WIN_STEP_S = 0.5; // least time between points of the win probability [s]
+import { NO_WIN } from "./winprob";
 
 export type Timeline = Omit<IndexView, "live" | "chunks">;
 
@@ -46,8 +42,6 @@ export function rebuildIndex(
   const pair = (): [number[], number[]] => [[], []];
   const series: Series = { second: [], score: pair(), alive: pair(), hp: pair(), damage: pair() };
   const markers: IndexView["markers"] = [];
-  const points: WinPoint[] = [];
-  const step = Math.max(WIN_STEP_S * header.tick_hz, (heads.at(-1)?.tick1 ?? 0) / (MAX_WIN_POINTS - 2));
   let damage = [0, 0];
   for (const head of heads) {
     const chunk = read(head);
@@ -62,7 +56,6 @@ export function rebuildIndex(
         const hostile = actor in teams && target in teams && teams[actor] !== teams[target];
         if (hostile && events.kind[at] === EventKind.HIT) damage[teams[actor]] += events.value[at];
       }
-      if (chunk.tick[frame] >= points.length * step) points.push(winPoint(header, chunk, frame));
       if (chunk.tick[frame] < series.second.length * header.tick_hz) continue;
       const totals = teamTotals(chunk, frame, teams);
       for (const team of [0, 1]) {
@@ -75,5 +68,5 @@ export function rebuildIndex(
       damage = [0, 0];
     }
   }
-  return { series, markers, outcome: null, win: seriesOf(points), moments: [] };
+  return { series, markers, outcome: null, win: NO_WIN, moments: [] };
 }

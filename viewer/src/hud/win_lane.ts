@@ -3,7 +3,7 @@
 
 import * as control from "../control";
 import { captionAt, fullCaption } from "../caption";
-import { EVEN, type WinPoint, skillOf } from "../data/winprob";
+import { EVEN, type WinPoint, isRated } from "../data/winprob";
 import { TEAMS } from "../palette";
 import { mayShow, shownEnd } from "../spoilers";
 import type { Moment } from "../protocol.gen";
@@ -101,7 +101,7 @@ export class WinLane {
     const ranked = mayShow(this.state, control.lastTick(match)); // ranks tell how the match goes on
     if (this.marked !== match.moments || this.ranked !== ranked) this.drawMarks(match, last, ranked);
     if (this.answers !== match.asked) this.drawAsked(match, last);
-    setText(this.name, `win probability${skillOf(match.header) === null ? ", equal pilots" : ""}`);
+    setText(this.name, `win probability${isRated(match.header) ? "" : ", equal pilots"}`);
     const share = `${((tick / last) * 100).toFixed(3)}%`;
     if (this.head.style.left !== share) this.head.style.left = share;
     const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived

@@ -9,8 +9,7 @@ import { FRESH_S } from "../data/perception";
 import type { Chunk, CloudRows, EventRows, RoundRows } from "../data/replay";
 import { type OpenedMatch, type ReplaySource, decodeWorker } from "../data/source";
 import { ChunkStore } from "../data/store";
-import { WinCurve, seriesOf } from "../data/win_curve";
-import { winPoint } from "../data/winprob";
+import { NO_WIN } from "../data/winprob";
 import {
   EventKind,
   type Header,
@@ -128,7 +127,7 @@ const emptyIndex = (): IndexView => ({
   series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
   markers: [],
   outcome: null,
-  win: seriesOf([]),
+  win: NO_WIN,
   moments: [],
 });
 
@@ -221,7 +220,6 @@ export class LiveMatch {
     if (this.frames.length > FRAMES) this.frames.shift();
     this.store.latest = this.chunk();
     match.index.chunks = [[this.frames[0].tick, frame.tick, 0]];
-    match.win = new WinCurve([winPoint(match.header, this.store.latest, this.frames.length - 1)]);
   }
 
   get previousTick(): number {
