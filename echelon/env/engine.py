@@ -16,7 +16,7 @@ from echelon.config import EnvConfig
 from echelon.env import display, layout, navigation_assist, referee, reward, suite_allocation
 from echelon.env.match_state import clear_match_state, save_match_state
 from echelon.env.observe import acoustics, program, telemetry_map
-from echelon.env.observe.helpers import ObsRows
+from echelon.env.observe.helpers import ObsRows, float_rows
 from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
 from echelon.sim.backend import Launch, Program, Runner, in_phase
@@ -117,12 +117,12 @@ class Engine:
     def attach(self, obs: Any, final_obs: Any) -> None:
         """Write observations into ``obs`` ``[T, N, D]`` and final ones into ``final_obs`` ``[1, N, D]``, in place.
 
-        Both are Warp arrays, or float32 numpy arrays on the CPU. Captured programs are dropped.
+        Both are Warp arrays of float32 or bfloat16, or float32 numpy arrays on the CPU. Captured programs are dropped.
         """
         for name, array in (("obs", obs), ("final_obs", final_obs)):
             if isinstance(array, np.ndarray):
                 array = wp.array(array, dtype=wp.float32, device="cpu", copy=False)
-            self.batch.backend.add({name: array}, per_env=False)
+            self.batch.backend.add({name: float_rows(array)}, per_env=False)
         self._runners = {}
 
     def attach_opponents(self, obs: Any) -> None:

@@ -8,6 +8,7 @@ training. Shape: ``D column``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -62,10 +63,13 @@ class ObsNormalizer(nn.Module):
     def part(self, obs: Tensor, first: int, end: int) -> Tensor:
         """Return the normalized columns ``[first, end)`` of ``obs [..., D]``."""
         columns = slice(first, end)
-        return clip_(torch.addcmul(self.shift[columns], obs[..., columns], self.scale[columns]))
+        return normalized(obs[..., columns], self.scale[columns], self.shift[columns])
 
 
-def clip_(normalized: Tensor) -> Tensor:
-    """Clip normalized columns, of any shape, in place."""
+def normalized(columns: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """Return ``columns * scale + shift``, of any shape, clipped; in float32 also where the columns are bfloat16."""
+    # autocast would first store the columns in float32
+    with torch.autocast(columns.device.type, enabled=False) if columns.dtype is not scale.dtype else nullcontext():
+        result = torch.addcmul(shift, columns, scale)
     # unlike clamp_, of the same result, it can be mapped over policies
-    return functional.hardtanh_(normalized, -OBS_CLIP, OBS_CLIP)
+    return functional.hardtanh_(result, -OBS_CLIP, OBS_CLIP)

@@ -20,7 +20,7 @@ from echelon.env.layout import CONTACT_DIM, END_BLOCKS, END_WIDTH, SQUAD_DIM, fl
 from echelon.rl import host_kernels
 from echelon.rl.deepset import Compacted, EntityRows
 from echelon.rl.host_kernels import EntitySets
-from echelon.rl.obs_norm import OBS_CLIP, ObsNormalizer, clip_
+from echelon.rl.obs_norm import OBS_CLIP, ObsNormalizer, normalized
 from echelon.rl.regime import HOST, Regime
 from echelon.rl.suite_model import JOINED_TO, SuiteObservation
 
@@ -184,5 +184,5 @@ def _features(
     for span, width in layout.entities[name]:
         columns, shape = slice(*span), (-1, width)
         scale, shift = (x[columns].view(shape).index_select(0, slots) for x in (normalizer.scale, normalizer.shift))
-        parts.append(torch.addcmul(shift, rows[:, columns].unflatten(-1, shape)[sets, slots], scale))
-    return clip_(torch.cat(parts, -1))
+        parts.append(normalized(rows[:, columns].unflatten(-1, shape)[sets, slots], scale, shift))
+    return torch.cat(parts, -1)

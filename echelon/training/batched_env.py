@@ -107,7 +107,7 @@ class LearnerRows(Rows):
         row_shape = self.count, self.obs.shape[-1]
         require(obs.shape[1:] == row_shape, "obs", tuple(obs.shape), f"[T + 1, {row_shape[0]}, {row_shape[1]}]")
         self.obs = obs
-        self.final_obs = torch.zeros(row_shape, device=obs.device)
+        self.final_obs = torch.zeros(row_shape, dtype=obs.dtype, device=obs.device)
         """Last observations before a reset by the time limit [N, D]."""
         self._connect(self.obs, self.final_obs)
 

@@ -64,7 +64,8 @@ class RolloutBuffer:
     """Tensors of one rollout, allocated once and overwritten by each collection; float32 ``[T, N]`` unless noted."""
 
     obs_rows: Tensor
-    """Observations [T+1, N, D]; the environment writes row t in place; row T is the one after the last step."""
+    """Observations [T+1, N, D], float32 or bfloat16; the environment writes row t in place; row T is the one after the
+    last step."""
     actions: Tensor
     """[T, N, A]"""
     logprobs: Tensor
@@ -109,17 +110,18 @@ class RolloutBuffer:
         device: torch.device | str = "cpu",
         *,
         has_labels: bool = False,
+        obs_dtype: torch.dtype = torch.float32,
     ) -> RolloutBuffer:
         """Return a zeroed rollout of T = ``num_steps`` steps and N = ``num_agents`` rows."""
 
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(shape, device=device)
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
 
         flat = (num_steps, num_agents)
         names = ("logprobs", "rewards", "dones", "values", "advantages", "returns", "truncation_bonus")
         stored: dict[str, Any] = {name: zeros(*flat) for name in names}
         return cls(
-            obs_rows=zeros(num_steps + 1, num_agents, obs_dim),
+            obs_rows=zeros(num_steps + 1, num_agents, obs_dim, dtype=obs_dtype),
             actions=zeros(*flat, action_dim),
             alive=torch.ones(flat, device=device),
             present=torch.ones(flat, device=device),

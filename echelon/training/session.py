@@ -47,7 +47,7 @@ from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer, schedule_factor
 from echelon.training.records import EpisodeStats, RowLayout
 from echelon.training.rollout import RolloutBuffer
-from echelon.training.runtime.devices import resolve_device, set_determinism
+from echelon.training.runtime.devices import observation_dtype, resolve_device, set_determinism
 from echelon.training.runtime.process import (
     SECONDS_PER_MINUTE,
     Clock,
@@ -168,7 +168,9 @@ class Session:
             self.env.sizes.obs_dim + self.policy.central_dim,
             self.env.sizes.action_dim,
         )
-        self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=bool(config.teacher.policy))
+        obs_dtype = observation_dtype(self.device, ppo.amp, ppo.amp_dtype)
+        has_labels = bool(config.teacher.policy)
+        self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=has_labels, obs_dtype=obs_dtype)
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)

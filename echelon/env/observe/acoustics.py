@@ -11,7 +11,7 @@ from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.display import DisplayRules
 from echelon.env.observe.ego import log_scale, loudness
-from echelon.env.observe.helpers import ObsRows, row_index
+from echelon.env.observe.helpers import ObsRows, put, row_index
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, to_heading
 from echelon.sim.state import Episode, Mechs, Senses
@@ -100,5 +100,5 @@ def write_scope(display: DisplayRules, mechs: Mechs, scope: Scope, scope_at: wp.
     row = rows_out.obs[rows_out.obs_row[0], n]
     on = float(display.scope * mechs.alive[e, m])
     for i in range(SECTORS):
-        row[scope_at + SCOPE.ahead + i] = on * scope.heard[e, m][i]
-        row[scope_at + SCOPE.ahead_change + i] = on * (scope.heard[e, m][i] - scope.heard_before[e, m][i])
+        put(row, scope_at + SCOPE.ahead + i, on * scope.heard[e, m][i])
+        put(row, scope_at + SCOPE.ahead_change + i, on * (scope.heard[e, m][i] - scope.heard_before[e, m][i]))

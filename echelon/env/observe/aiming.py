@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import layout
-from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, put, read, row_index
 from echelon.nav.waypoints import CODE_GOAL, CODE_NONE, LOOK_AHEAD, FlowFields, cell_below, shortest_layer
 from echelon.sim.geometry import clamp_unit, cos_sin, exponential, to_heading, xy_length
 from echelon.sim.state import Controls, Mechs, World
@@ -87,20 +87,22 @@ def write_aiming(
         at = aiming_at + k * AIMING_DIM
         clear_columns(row, at, AIMING_DIM)
         contact = k * CONTACT_DIM
-        r = edge * wp.vec3(row[contact + CONTACT.ahead], row[contact + CONTACT.left], row[contact + CONTACT.up])
+        r = edge * wp.vec3(
+            read(row, contact + CONTACT.ahead), read(row, contact + CONTACT.left), read(row, contact + CONTACT.up)
+        )
         d = wp.length(r)
-        if row[MASK_AT + k] == 0.0 and wp.isfinite(d):
+        if read(row, MASK_AT + k) == 0.0 and wp.isfinite(d):
             flat = wp.max(xy_length(r), LEAST)
             side = clamp_unit(r[1] / flat)
             j = controls.contact[e, m, k]
-            row[at + AIMING.range] = scaled_range(d)
-            row[at + AIMING.near] = exponential(-d / NEAR_VOX)
-            row[at + AIMING.bearing_sin] = side
-            row[at + AIMING.bearing_cos] = clamp_unit(r[0] / flat)
-            row[at + AIMING.bearing_fine] = clamp_unit(FINE_GAIN * side) * as_flag(r[0] > 0.0)
-            row[at + AIMING.in_reach] = as_flag(d <= reach)
-            row[at + AIMING.own_target] = as_flag(controls.focus[e, m] == j)
-            row[at + AIMING.pack_targets] = pack_targets(mechs, controls, e, m, j)
+            put(row, at + AIMING.range, scaled_range(d))
+            put(row, at + AIMING.near, exponential(-d / NEAR_VOX))
+            put(row, at + AIMING.bearing_sin, side)
+            put(row, at + AIMING.bearing_cos, clamp_unit(r[0] / flat))
+            put(row, at + AIMING.bearing_fine, clamp_unit(FINE_GAIN * side) * as_flag(r[0] > 0.0))
+            put(row, at + AIMING.in_reach, as_flag(d <= reach))
+            put(row, at + AIMING.own_target, as_flag(controls.focus[e, m] == j))
+            put(row, at + AIMING.pack_targets, pack_targets(mechs, controls, e, m, j))
 
 
 @wp.func
@@ -145,7 +147,7 @@ def write_course(rules: Rules, flow: FlowFields, world: World, mechs: Mechs, cou
     row = rows_out.obs[rows_out.obs_row[0], n]
     if mechs.alive[e, m] == 0:
         for i in range(COURSE_DIM):
-            row[course_at + i] = 0.0
+            put(row, course_at + i, 0.0)
         return
     c = mechs.chassis[e, m]
     p = mechs.pos[e, m]
@@ -157,10 +159,10 @@ def write_course(rules: Rules, flow: FlowFields, world: World, mechs: Mechs, cou
     layer = shortest_layer(world.map_slot[e], c)
     found = course(flow, layer, world.size[e], p, p[2] - rules.chassis[c].half[2], zone)
     path = to_heading(wp.vec3(found[0], found[1], 0.0), cs)
-    row[course_at + COURSE.zone_range] = scaled_range(d)
-    row[course_at + COURSE.zone_sin] = clamp_unit(to_zone[1] / flat)
-    row[course_at + COURSE.zone_cos] = clamp_unit(to_zone[0] / flat)
-    row[course_at + COURSE.zone_radius] = scaled_range(zone[2])
-    row[course_at + COURSE.path_sin] = clamp_unit(path[1])
-    row[course_at + COURSE.path_cos] = clamp_unit(path[0])
-    row[course_at + COURSE.path_length] = scaled_range(found[2])
+    put(row, course_at + COURSE.zone_range, scaled_range(d))
+    put(row, course_at + COURSE.zone_sin, clamp_unit(to_zone[1] / flat))
+    put(row, course_at + COURSE.zone_cos, clamp_unit(to_zone[0] / flat))
+    put(row, course_at + COURSE.zone_radius, scaled_range(zone[2]))
+    put(row, course_at + COURSE.path_sin, clamp_unit(path[1]))
+    put(row, course_at + COURSE.path_cos, clamp_unit(path[0]))
+    put(row, course_at + COURSE.path_length, scaled_range(found[2]))

@@ -20,6 +20,8 @@ from echelon.env.observe.helpers import (
     clear_columns,
     has_living_target,
     longest_edge,
+    put,
+    read,
     row_index,
 )
 from echelon.env.observe.telemetry_map import TelemetryMap
@@ -114,20 +116,20 @@ def write_squad_row(
     c = mechs.chassis[e, j]
     living = float(mechs.alive[e, j])
     flat = wp.max(xy_length(rel), 1.0e-7)
-    row_out[at + SQUAD.bearing_sin] = rel[1] / flat
-    row_out[at + SQUAD.bearing_cos] = rel[0] / flat
-    row_out[at + SQUAD.distance] = wp.length(rel) / edge
-    row_out[at + SQUAD.alive] = living
+    put(row_out, at + SQUAD.bearing_sin, rel[1] / flat)
+    put(row_out, at + SQUAD.bearing_cos, rel[0] / flat)
+    put(row_out, at + SQUAD.distance, wp.length(rel) / edge)
+    put(row_out, at + SQUAD.alive, living)
     if detail >= 1:
-        row_out[at + SQUAD.hull] = living * wp.clamp(mechs.hp[e, j] / rules.chassis[c].hp, 0.0, 1.0)
+        put(row_out, at + SQUAD.hull, living * wp.clamp(mechs.hp[e, j] / rules.chassis[c].hp, 0.0, 1.0))
         heat = wp.clamp(mechs.heat[e, j] / (rules.chassis[c].heat_cap * display.heat_scale), 0.0, 1.0)
-        row_out[at + SQUAD.heat] = living * heat
+        put(row_out, at + SQUAD.heat, living * heat)
         engaged = outcome.engaged[e, j] > 0 or has_living_target(mechs, controls, e, j)
-        row_out[at + SQUAD.engaged] = living * as_flag(engaged)
-        row_out[at + SQUAD.class_] = float(c) / MAX_CLASS
+        put(row_out, at + SQUAD.engaged, living * as_flag(engaged))
+        put(row_out, at + SQUAD.class_, float(c) / MAX_CLASS)
     if detail >= 2:
-        row_out[at + SQUAD.stability] = living * mechs.stability[e, j] / rules.max_stability
-        row_out[at + SQUAD.primary_ready] = living * as_flag(primary_ready(rules, mechs, e, j))
+        put(row_out, at + SQUAD.stability, living * mechs.stability[e, j] / rules.max_stability)
+        put(row_out, at + SQUAD.primary_ready, living * as_flag(primary_ready(rules, mechs, e, j)))
 
 
 @wp.kernel
@@ -157,12 +159,12 @@ def write_squad(
         at = SQUAD_AT + k * SQUAD_DIM
         j = mates[k]
         clear_columns(row, at, SQUAD_DIM)
-        row[SQUAD_MASK_AT + k] = as_flag(j < 0)
+        put(row, SQUAD_MASK_AT + k, as_flag(j < 0))
         if j >= 0:
             living += mechs.alive[e, j]
             rel = to_heading(mechs.pos[e, j] - mechs.pos[e, m], cs)
             write_squad_row(rules, display, mechs, controls, outcome, e, j, rel, edge, detail, at, row)
-    row[PANEL.squad] = float(living) / float(MAX_SQUAD)
+    put(row, PANEL.squad, float(living) / float(MAX_SQUAD))
 
 
 @wp.kernel
@@ -177,7 +179,7 @@ def write_messages(rules: Rules, mechs: Mechs, controls: Controls, comms_at: wp.
     for k in range(PACK):
         received = float(mechs.alive[e, first + k] * mechs.alive[e, m])
         for i in range(rules.comm_dim):
-            row[comms_at + k * rules.comm_dim + i] = received * controls.message[e, first + k, i]
+            put(row, comms_at + k * rules.comm_dim + i, received * controls.message[e, first + k, i])
 
 
 @wp.func_native(
@@ -250,7 +252,7 @@ def write_local_map(world: World, mechs: Mechs, local_map_at: wp.int32, low_laye
             # clamped for positions and headings that are not finite
             bits = window[wp.clamp(y - y0, 0, WINDOW_SIDE - 1)]
             free = (bits >> wp.uint32(wp.clamp(x - x0, 0, WINDOW_SIDE - 1))) & wp.uint32(1)
-            row[local_map_at + i * MAP_SIDE + j] = 1.0 - float(free)
+            put(row, local_map_at + i * MAP_SIDE + j, 1.0 - float(free))
 
 
 @wp.kernel
@@ -281,7 +283,7 @@ def write_telemetry(mechs: Mechs, telemetry_map: TelemetryMap, telemetry_at: wp.
                 x = j
                 y = BINS_PER_SIDE - 1 - i
             blocked = float(telemetry_map.telemetry[e, x * BINS_PER_SIDE + y])
-            row[telemetry_at + i * BINS_PER_SIDE + j] = living * blocked
+            put(row, telemetry_at + i * BINS_PER_SIDE + j, living * blocked)
 
 
 @wp.kernel
@@ -294,8 +296,8 @@ def write_target(mechs: Mechs, controls: Controls, target_at: wp.int32, rows_out
     row = rows_out.obs[rows_out.obs_row[0], n]
     alive = mechs.alive[e, m] == 1
     for i in range(TARGET_SLOTS):
-        row[target_at + TARGET.slot_0 + i] = as_flag(alive and controls.focus_slot[e, m] == i)
-    row[target_at + TARGET.locked] = as_flag(alive and has_living_target(mechs, controls, e, m))
+        put(row, target_at + TARGET.slot_0 + i, as_flag(alive and controls.focus_slot[e, m] == i))
+    put(row, target_at + TARGET.locked, as_flag(alive and has_living_target(mechs, controls, e, m)))
 
 
 @wp.kernel
@@ -325,7 +327,7 @@ def replace_nonfinite(
     finite = finite and all_finite(row, checked_columns[2], checked_columns[3] - checked_columns[2])
     if not finite:
         for i in range(row.shape[0]):
-            if not wp.isfinite(row[i]):
-                row[i] = 0.0
+            if not wp.isfinite(read(row, i)):
+                put(row, i, 0.0)
                 bad += 1
     bad_obs_out[e, m] = bad

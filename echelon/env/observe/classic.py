@@ -20,7 +20,7 @@ from echelon.env.observe.ego import (
     timer_share,
     zone_lead,
 )
-from echelon.env.observe.helpers import ObsRows, as_flag, longest_side, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, longest_side, put, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
@@ -60,28 +60,28 @@ def write_self_senses(
         return
     row = rows_out.obs[rows_out.obs_row[0], n]
     for i in range(CLASSES):
-        row[hull_at + i] = as_flag(mechs.alive[e, m] == 1 and mechs.chassis[e, m] == i)
+        put(row, hull_at + i, as_flag(mechs.alive[e, m] == 1 and mechs.chassis[e, m] == i))
     if mechs.alive[e, m] == 0:
         for i in range(QUADRANTS):
-            row[acoustic_at + i] = 0.0
+            put(row, acoustic_at + i, 0.0)
         for i in range(SELF_DIM):
-            row[self_at + i] = 0.0
+            put(row, self_at + i, 0.0)
         return
     cs = cos_sin(mechs.yaw[e, m])
     levels = quadrant_levels(rules, mechs, senses, e, m, cs, display.loudest)
     for i in range(QUADRANTS):
-        row[acoustic_at + i] = levels[i]
+        put(row, acoustic_at + i, levels[i])
     hit = to_heading(hit_dir[e, m], cs)
-    row[self_at + SELF.targeted] = as_flag(is_targeted(rules, mechs, senses, e, m))
-    row[self_at + SELF.under_fire] = float(was_hit[e, m])
-    row[self_at + SELF.painted] = as_flag(mechs.painted[e, m] > 0)
-    row[self_at + SELF.hit_ahead] = clamp_unit(hit[0])
-    row[self_at + SELF.hit_left] = clamp_unit(hit[1])
-    row[self_at + SELF.hit_up] = clamp_unit(hit[2])
+    put(row, self_at + SELF.targeted, as_flag(is_targeted(rules, mechs, senses, e, m)))
+    put(row, self_at + SELF.under_fire, float(was_hit[e, m]))
+    put(row, self_at + SELF.painted, as_flag(mechs.painted[e, m] > 0))
+    put(row, self_at + SELF.hit_ahead, clamp_unit(hit[0]))
+    put(row, self_at + SELF.hit_left, clamp_unit(hit[1]))
+    put(row, self_at + SELF.hit_up, clamp_unit(hit[2]))
     inbound = missile_inbound(rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target)
-    row[self_at + SELF.missile_inbound] = as_flag(inbound)
-    row[self_at + SELF.sensor_quality] = senses.quality[e, m] / rules.quality_max
-    row[self_at + SELF.jam] = senses.jam[e, m]
+    put(row, self_at + SELF.missile_inbound, as_flag(inbound))
+    put(row, self_at + SELF.sensor_quality, senses.quality[e, m] / rules.quality_max)
+    put(row, self_at + SELF.jam, senses.jam[e, m])
 
 
 @wp.kernel
@@ -98,25 +98,25 @@ def write_self_state(
     heat = mechs.heat[e, m] / rules.chassis[c].heat_cap
     running = float(1 - mechs.shutdown[e, m])
     overheated = mechs.shutdown[e, m] == 1 or mechs.heat[e, m] > rules.chassis[c].heat_cap
-    row[self_at + SELF.shutdown] = as_flag(overheated)
-    row[self_at + SELF.critical_heat] = as_flag(heat > CRITICAL_HEAT)
-    row[self_at + SELF.hull] = wp.clamp(mechs.hp[e, m] / rules.chassis[c].hp, 0.0, 1.0)
-    row[self_at + SELF.heat] = wp.clamp(heat / display.heat_scale, 0.0, 1.0)
-    row[self_at + SELF.heat_headroom] = wp.clamp(1.0 - heat, 0.0, 1.0)
-    row[self_at + SELF.stability_risk] = 1.0 - mechs.stability[e, m] / rules.max_stability
-    row[self_at + SELF.ecm] = running * float(controls.ecm[e, m])
-    row[self_at + SELF.eccm] = running * float(controls.eccm[e, m])
-    row[self_at + SELF.suppressed] = float(mechs.suppressed[e, m]) / float(rules.suppressed_ticks)
+    put(row, self_at + SELF.shutdown, as_flag(overheated))
+    put(row, self_at + SELF.critical_heat, as_flag(heat > CRITICAL_HEAT))
+    put(row, self_at + SELF.hull, wp.clamp(mechs.hp[e, m] / rules.chassis[c].hp, 0.0, 1.0))
+    put(row, self_at + SELF.heat, wp.clamp(heat / display.heat_scale, 0.0, 1.0))
+    put(row, self_at + SELF.heat_headroom, wp.clamp(1.0 - heat, 0.0, 1.0))
+    put(row, self_at + SELF.stability_risk, 1.0 - mechs.stability[e, m] / rules.max_stability)
+    put(row, self_at + SELF.ecm, running * float(controls.ecm[e, m]))
+    put(row, self_at + SELF.eccm, running * float(controls.eccm[e, m]))
+    put(row, self_at + SELF.suppressed, float(mechs.suppressed[e, m]) / float(rules.suppressed_ticks))
     ams = float(mechs.cooldown[e, m, AMS_TIMER]) / float(wp.max(1, rules.ams_ticks))
-    row[self_at + SELF.ams_cooldown] = wp.min(1.0, ams)
+    put(row, self_at + SELF.ams_cooldown, wp.min(1.0, ams))
     vel = running * to_heading(mechs.vel[e, m], cos_sin(mechs.yaw[e, m]))
-    row[self_at + SELF.vel_ahead] = clamp_unit(vel[0] / display.vel_scale_xy)
-    row[self_at + SELF.vel_left] = clamp_unit(vel[1] / display.vel_scale_xy)
-    row[self_at + SELF.vel_up] = clamp_unit(vel[2] / display.vel_scale_z)
-    row[self_at + SELF.laser_cooldown] = cooldown_share(rules, mechs, e, m, LASER)
-    row[self_at + SELF.missile_cooldown] = cooldown_share(rules, mechs, e, m, MISSILE)
-    row[self_at + SELF.kinetic_cooldown] = timer_share(rules, mechs, e, m, KINETIC)
-    row[self_at + SELF.painter_cooldown] = cooldown_share(rules, mechs, e, m, PAINTER)
+    put(row, self_at + SELF.vel_ahead, clamp_unit(vel[0] / display.vel_scale_xy))
+    put(row, self_at + SELF.vel_left, clamp_unit(vel[1] / display.vel_scale_xy))
+    put(row, self_at + SELF.vel_up, clamp_unit(vel[2] / display.vel_scale_z))
+    put(row, self_at + SELF.laser_cooldown, cooldown_share(rules, mechs, e, m, LASER))
+    put(row, self_at + SELF.missile_cooldown, cooldown_share(rules, mechs, e, m, MISSILE))
+    put(row, self_at + SELF.kinetic_cooldown, timer_share(rules, mechs, e, m, KINETIC))
+    put(row, self_at + SELF.painter_cooldown, cooldown_share(rules, mechs, e, m, PAINTER))
 
 
 @wp.kernel
@@ -134,17 +134,17 @@ def write_self_match(
     zone = world.zone[e]
     pos = mechs.pos[e, m]
     to_zone = to_heading(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], -pos[2]), cos_sin(mechs.yaw[e, m])) / edge
-    row[self_at + SELF.in_zone] = as_flag(in_zone(zone, pos))
-    row[self_at + SELF.zone_ahead] = to_zone[0]
-    row[self_at + SELF.zone_left] = to_zone[1]
-    row[self_at + SELF.zone_up] = to_zone[2]
-    row[self_at + SELF.zone_radius] = zone[2] / edge
-    row[self_at + SELF.zone_control] = zone_lead(episode.zone_tonnage[e], side)
-    row[self_at + SELF.my_score] = wp.min(1.0, episode.score[e][side] / rules.score_to_win)
-    row[self_at + SELF.enemy_score] = wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win)
-    row[self_at + SELF.time] = float(episode.decision[e]) / float(rules.max_decisions)
+    put(row, self_at + SELF.in_zone, as_flag(in_zone(zone, pos)))
+    put(row, self_at + SELF.zone_ahead, to_zone[0])
+    put(row, self_at + SELF.zone_left, to_zone[1])
+    put(row, self_at + SELF.zone_up, to_zone[2])
+    put(row, self_at + SELF.zone_radius, zone[2] / edge)
+    put(row, self_at + SELF.zone_control, zone_lead(episode.zone_tonnage[e], side))
+    put(row, self_at + SELF.my_score, wp.min(1.0, episode.score[e][side] / rules.score_to_win))
+    put(row, self_at + SELF.enemy_score, wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win))
+    put(row, self_at + SELF.time, float(episode.decision[e]) / float(rules.max_decisions))
     mode = controls.sort_mode[e, m]
-    row[self_at + SELF.sort_closest] = as_flag(mode == CLOSEST)
-    row[self_at + SELF.sort_biggest] = as_flag(mode == BIGGEST)
-    row[self_at + SELF.sort_damaged] = as_flag(mode == DAMAGED)
-    row[self_at + SELF.hostile_only] = as_flag(controls.hostile_only[e, m] == 1)
+    put(row, self_at + SELF.sort_closest, as_flag(mode == CLOSEST))
+    put(row, self_at + SELF.sort_biggest, as_flag(mode == BIGGEST))
+    put(row, self_at + SELF.sort_damaged, as_flag(mode == DAMAGED))
+    put(row, self_at + SELF.hostile_only, as_flag(controls.hostile_only[e, m] == 1))

@@ -20,7 +20,7 @@ from echelon.env.display import (
     make_viewer,
     status_bits,
 )
-from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, put, row_index
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
 from echelon.sim.state import Episode, Mechs, Senses, Tracks, World
@@ -179,30 +179,30 @@ def write_contact(
     )
     body += jitter(frame.noise, key, j * DRAWS + DRAW_BODY)
     facing = cos_sin(track.body[0] - frame.yaw)
-    row_out[at + CONTACT.ahead] = r[0] / frame.edge
-    row_out[at + CONTACT.left] = r[1] / frame.edge
-    row_out[at + CONTACT.up] = r[2] / frame.edge
-    row_out[at + CONTACT.vel_ahead] = clamp_unit(rv[0] / frame.pace[0])
-    row_out[at + CONTACT.vel_left] = clamp_unit(rv[1] / frame.pace[1])
-    row_out[at + CONTACT.vel_up] = clamp_unit(rv[2] / frame.pace[2])
-    row_out[at + CONTACT.yaw_sin] = facing[1]
-    row_out[at + CONTACT.yaw_cos] = facing[0]
-    row_out[at + CONTACT.hull] = wp.clamp(body[0], 0.0, 1.0)
-    row_out[at + CONTACT.heat] = wp.clamp(body[1], 0.0, 1.0)
-    row_out[at + CONTACT.stability] = wp.clamp(body[2], 0.0, 1.0)
-    row_out[at + CONTACT.fallen] = as_flag((track.status & FALLEN) != 0)
-    row_out[at + CONTACT.legged] = as_flag((track.status & LEGGED) != 0)
-    row_out[at + CONTACT.friendly] = as_flag(mechs.team[e, j] == mechs.team[e, m])
-    row_out[at + CONTACT.hostile] = as_flag(mechs.team[e, j] != mechs.team[e, m])
-    row_out[at + CONTACT.neutral] = 0.0
+    put(row_out, at + CONTACT.ahead, r[0] / frame.edge)
+    put(row_out, at + CONTACT.left, r[1] / frame.edge)
+    put(row_out, at + CONTACT.up, r[2] / frame.edge)
+    put(row_out, at + CONTACT.vel_ahead, clamp_unit(rv[0] / frame.pace[0]))
+    put(row_out, at + CONTACT.vel_left, clamp_unit(rv[1] / frame.pace[1]))
+    put(row_out, at + CONTACT.vel_up, clamp_unit(rv[2] / frame.pace[2]))
+    put(row_out, at + CONTACT.yaw_sin, facing[1])
+    put(row_out, at + CONTACT.yaw_cos, facing[0])
+    put(row_out, at + CONTACT.hull, wp.clamp(body[0], 0.0, 1.0))
+    put(row_out, at + CONTACT.heat, wp.clamp(body[1], 0.0, 1.0))
+    put(row_out, at + CONTACT.stability, wp.clamp(body[2], 0.0, 1.0))
+    put(row_out, at + CONTACT.fallen, as_flag((track.status & FALLEN) != 0))
+    put(row_out, at + CONTACT.legged, as_flag((track.status & LEGGED) != 0))
+    put(row_out, at + CONTACT.friendly, as_flag(mechs.team[e, j] == mechs.team[e, m]))
+    put(row_out, at + CONTACT.hostile, as_flag(mechs.team[e, j] != mechs.team[e, m]))
+    put(row_out, at + CONTACT.neutral, 0.0)
     for i in range(CLASSES):
-        row_out[at + CONTACT.scout + i] = class_share(d, viewer.class_confidence, c == i)
+        put(row_out, at + CONTACT.scout + i, class_share(d, viewer.class_confidence, c == i))
     painter = (track.status >> PAINTER_SHIFT) - 1
-    row_out[at + CONTACT.painted] = as_flag(painter_is_packmate(mechs, e, m, painter))
-    row_out[at + CONTACT.valid] = wp.max(LEAST_CONFIDENCE, confidence(d, viewer, track.age))
-    row_out[at + CONTACT.lead_pitch] = lead_pitch(rules, r)
-    row_out[at + CONTACT.closing] = closing_rate(r, rv, frame.pace[0])
-    row_out[at + CONTACT.crossing] = crossing(r, rv + frame.vel)
+    put(row_out, at + CONTACT.painted, as_flag(painter_is_packmate(mechs, e, m, painter)))
+    put(row_out, at + CONTACT.valid, wp.max(LEAST_CONFIDENCE, confidence(d, viewer, track.age)))
+    put(row_out, at + CONTACT.lead_pitch, lead_pitch(rules, r))
+    put(row_out, at + CONTACT.closing, closing_rate(r, rv, frame.pace[0]))
+    put(row_out, at + CONTACT.crossing, crossing(r, rv + frame.vel))
 
 
 @wp.kernel
@@ -240,7 +240,7 @@ def write_contacts(
         j = contact[e, m, k]
         empty = j < 0 or mechs.alive[e, m] == 0
         if contact_rows == MASKED_ROWS:
-            row[MASK_AT + k] = as_flag(empty)
+            put(row, MASK_AT + k, as_flag(empty))
         if empty:
             clear_columns(row, at, CONTACT_DIM)
         else:

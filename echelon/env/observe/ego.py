@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.env import layout
 from echelon.env.display import DisplayRules, Suites
-from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_side, row_index
+from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_side, put, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.geometry import clamp_unit, cos_sin, natural_log, to_heading
@@ -151,20 +151,20 @@ def write_ego_senses(
         return
     cs = cos_sin(mechs.yaw[e, m])
     levels = float(display.scope) * quadrant_levels(rules, mechs, senses, e, m, cs, display.loudest)
-    row[EGO.noise_front_left] = levels[0]
-    row[EGO.noise_front_right] = levels[1]
-    row[EGO.noise_rear_left] = levels[2]
-    row[EGO.noise_rear_right] = levels[3]
-    row[EGO.targeted] = as_flag(is_targeted(rules, mechs, senses, e, m))
-    row[EGO.under_fire] = float(was_hit[e, m])
-    row[EGO.painted] = as_flag(mechs.painted[e, m] > 0)
+    put(row, EGO.noise_front_left, levels[0])
+    put(row, EGO.noise_front_right, levels[1])
+    put(row, EGO.noise_rear_left, levels[2])
+    put(row, EGO.noise_rear_right, levels[3])
+    put(row, EGO.targeted, as_flag(is_targeted(rules, mechs, senses, e, m)))
+    put(row, EGO.under_fire, float(was_hit[e, m]))
+    put(row, EGO.painted, as_flag(mechs.painted[e, m] > 0))
     hit = to_heading(hit_dir[e, m], cs)
-    row[EGO.hit_ahead] = clamp_unit(hit[0])
-    row[EGO.hit_left] = clamp_unit(hit[1])
+    put(row, EGO.hit_ahead, clamp_unit(hit[0]))
+    put(row, EGO.hit_left, clamp_unit(hit[1]))
     inbound = missile_inbound(rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target)
-    row[EGO.missile_inbound] = as_flag(inbound)
-    row[EGO.sensor_quality] = senses.quality[e, m] / rules.quality_max
-    row[EGO.jam] = senses.jam[e, m]
+    put(row, EGO.missile_inbound, as_flag(inbound))
+    put(row, EGO.sensor_quality, senses.quality[e, m] / rules.quality_max)
+    put(row, EGO.jam, senses.jam[e, m])
 
 
 @wp.kernel
@@ -186,31 +186,31 @@ def write_ego_state(
     c = mechs.chassis[e, m]
     side = mechs.team[e, m]
     cs = cos_sin(mechs.yaw[e, m])
-    row[EGO.hull] = wp.clamp(mechs.hp[e, m] / rules.chassis[c].hp, 0.0, 1.0)
-    row[EGO.heat] = wp.clamp(mechs.heat[e, m] / (rules.chassis[c].heat_cap * display.heat_scale), 0.0, 1.0)
-    row[EGO.stability_risk] = 1.0 - mechs.stability[e, m] / rules.max_stability
+    put(row, EGO.hull, wp.clamp(mechs.hp[e, m] / rules.chassis[c].hp, 0.0, 1.0))
+    put(row, EGO.heat, wp.clamp(mechs.heat[e, m] / (rules.chassis[c].heat_cap * display.heat_scale), 0.0, 1.0))
+    put(row, EGO.stability_risk, 1.0 - mechs.stability[e, m] / rules.max_stability)
     running = 1 - mechs.shutdown[e, m]
-    row[EGO.ewar] = float(running * (controls.eccm[e, m] - controls.ecm[e, m]))
-    row[EGO.suppressed] = float(mechs.suppressed[e, m]) / float(rules.suppressed_ticks)
+    put(row, EGO.ewar, float(running * (controls.eccm[e, m] - controls.ecm[e, m])))
+    put(row, EGO.suppressed, float(mechs.suppressed[e, m]) / float(rules.suppressed_ticks))
     vel = float(running) * to_heading(mechs.vel[e, m], cs)
-    row[EGO.vel_ahead] = clamp_unit(vel[0] / display.vel_scale_xy)
-    row[EGO.vel_left] = clamp_unit(vel[1] / display.vel_scale_xy)
-    row[EGO.vel_up] = clamp_unit(vel[2] / display.vel_scale_z)
-    row[EGO.laser_cooldown] = cooldown_share(rules, mechs, e, m, LASER)
-    row[EGO.missile_cooldown] = cooldown_share(rules, mechs, e, m, MISSILE)
-    row[EGO.kinetic_cooldown] = timer_share(rules, mechs, e, m, KINETIC)
-    row[EGO.painter_cooldown] = cooldown_share(rules, mechs, e, m, PAINTER)
+    put(row, EGO.vel_ahead, clamp_unit(vel[0] / display.vel_scale_xy))
+    put(row, EGO.vel_left, clamp_unit(vel[1] / display.vel_scale_xy))
+    put(row, EGO.vel_up, clamp_unit(vel[2] / display.vel_scale_z))
+    put(row, EGO.laser_cooldown, cooldown_share(rules, mechs, e, m, LASER))
+    put(row, EGO.missile_cooldown, cooldown_share(rules, mechs, e, m, MISSILE))
+    put(row, EGO.kinetic_cooldown, timer_share(rules, mechs, e, m, KINETIC))
+    put(row, EGO.painter_cooldown, cooldown_share(rules, mechs, e, m, PAINTER))
     pos = mechs.pos[e, m]
     zone = world.zone[e]
     to_zone = to_heading(wp.vec3(zone[0] - pos[0], zone[1] - pos[1], 0.0), cs) / longest_side(world.size[e])
-    row[EGO.in_zone] = as_flag(in_zone(zone, pos))
-    row[EGO.zone_ahead] = to_zone[0]
-    row[EGO.zone_left] = to_zone[1]
-    row[EGO.zone_control] = zone_lead(episode.zone_tonnage[e], side)
-    row[EGO.my_score] = wp.min(1.0, episode.score[e][side] / rules.score_to_win)
-    row[EGO.enemy_score] = wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win)
-    row[EGO.time] = float(episode.decision[e]) / float(rules.max_decisions)
-    row[EGO.display_mode] = float(controls.sort_mode[e, m] + 3 * controls.hostile_only[e, m]) / DISPLAY_MODES
+    put(row, EGO.in_zone, as_flag(in_zone(zone, pos)))
+    put(row, EGO.zone_ahead, to_zone[0])
+    put(row, EGO.zone_left, to_zone[1])
+    put(row, EGO.zone_control, zone_lead(episode.zone_tonnage[e], side))
+    put(row, EGO.my_score, wp.min(1.0, episode.score[e][side] / rules.score_to_win))
+    put(row, EGO.enemy_score, wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win))
+    put(row, EGO.time, float(episode.decision[e]) / float(rules.max_decisions))
+    put(row, EGO.display_mode, float(controls.sort_mode[e, m] + 3 * controls.hostile_only[e, m]) / DISPLAY_MODES)
 
 
 @wp.func
@@ -242,10 +242,10 @@ def write_descriptor_and_panel(
     c = mechs.chassis[e, m]
     living = float(mechs.alive[e, m])
     for i in range(DESCRIPTOR_DIM):
-        row[DESCRIPTOR_AT + i] = living * float(display.descriptor) * suites.descriptors[c, i]
+        put(row, DESCRIPTOR_AT + i, living * float(display.descriptor) * suites.descriptors[c, i])
     for i in range(PANEL_DIM):
         if PANEL_AT + i != PANEL.squad:
-            row[PANEL_AT + i] = 0.0
+            put(row, PANEL_AT + i, 0.0)
     if mechs.alive[e, m] == 0:
         return
     shown = int(0)
@@ -254,8 +254,8 @@ def write_descriptor_and_panel(
     low = mechs.hp[e, m] < LOW_HULL * rules.chassis[c].hp or mechs.stability[e, m] < LOW_STABILITY
     hot = mechs.heat[e, m] > HIGH_HEAT * rules.chassis[c].heat_cap
     slots = float(wp.max(1, suites.suite_slots[c]))  # an attention budget may leave none, and an alert costs nothing
-    row[PANEL.contacts] = wp.min(1.0, float(shown) / slots)
-    row[PANEL.threat_mass] = shown_mass(suites, mechs, controls, e, m, True)
-    row[PANEL.friendly_mass] = shown_mass(suites, mechs, controls, e, m, False)
-    row[PANEL.alert] = float(display.alerts) * as_flag(low or hot or was_hit[e, m] == 1)
-    row[PANEL.detail] = float(suites.squad_detail[c]) / MAX_DETAIL
+    put(row, PANEL.contacts, wp.min(1.0, float(shown) / slots))
+    put(row, PANEL.threat_mass, shown_mass(suites, mechs, controls, e, m, True))
+    put(row, PANEL.friendly_mass, shown_mass(suites, mechs, controls, e, m, False))
+    put(row, PANEL.alert, float(display.alerts) * as_flag(low or hot or was_hit[e, m] == 1))
+    put(row, PANEL.detail, float(suites.squad_detail[c]) / MAX_DETAIL)

@@ -16,7 +16,7 @@ class ObsRows:
     fresh = Field(wp.int32, "E", "1 in the environments that are observed")
     row_of = Field(wp.int32, "EM", "observation row of each mech, -1 none")
     obs_row = Field(wp.int32, "1", "first index of ``obs`` that is written")
-    obs = Field(wp.float32, "TND", "observations")
+    obs = Field(wp.float32, "TND", "observations; of bfloat16 by its strides")
 
 
 @wp.func
@@ -29,9 +29,35 @@ def row_index(rows: ObsRows, e: int, m: int) -> int:
 
 @wp.func_native(
     """
-    float* columns = row.data + first;
-    for (int i = 0; i < count; ++i)
-        columns[i] = 0.0f;
+    if (row.strides[0] == sizeof(float))
+        row.data[column] = value;
+    else
+        reinterpret_cast<wp::bfloat16*>(row.data)[column] = wp::bfloat16(value);
+    """
+)
+def put(row: wp.array(dtype=wp.float32), column: int, value: float):
+    """Write a column of a row of float32, or of bfloat16, which the stride tells."""
+    ...
+
+
+@wp.func_native(
+    """
+    if (row.strides[0] == sizeof(float))
+        return row.data[column];
+    return float(reinterpret_cast<const wp::bfloat16*>(row.data)[column]);
+    """
+)
+def read(row: wp.array(dtype=wp.float32), column: int) -> float: ...
+
+
+@wp.func_native(
+    """
+    if (row.strides[0] == sizeof(float))
+        for (int i = 0; i < count; ++i)
+            row.data[first + i] = 0.0f;
+    else
+        for (int i = 0; i < count; ++i)
+            reinterpret_cast<unsigned short*>(row.data)[first + i] = 0;
     """
 )
 def clear_columns(row: wp.array(dtype=wp.float32), first: int, count: int):
@@ -41,10 +67,12 @@ def clear_columns(row: wp.array(dtype=wp.float32), first: int, count: int):
 
 @wp.func_native(
     """
-    const unsigned int* columns = reinterpret_cast<const unsigned int*>(row.data) + first;
     unsigned int largest = 0;
-    for (int i = 0; i < count; ++i) {
-        const unsigned int magnitude = columns[i] & 0x7fffffffu;
+    for (int i = first; i < first + count; ++i) {
+        const unsigned int bits = row.strides[0] == sizeof(float)
+            ? reinterpret_cast<const unsigned int*>(row.data)[i]
+            : reinterpret_cast<const unsigned short*>(row.data)[i] << 16;
+        const unsigned int magnitude = bits & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
     }
     return largest < 0x7f800000u;
@@ -53,6 +81,15 @@ def clear_columns(row: wp.array(dtype=wp.float32), first: int, count: int):
 def all_finite(row: wp.array(dtype=wp.float32), first: int, count: int) -> bool:
     """Whether ``count`` columns from ``first`` on are finite, from their bits; native as ``clear_columns``."""
     ...
+
+
+def float_rows(array: wp.array) -> wp.array:
+    """Return rows of float32 or bfloat16 as the kernels take them: elements of float32, strides of their own."""
+    view = wp.array(
+        ptr=array.ptr, dtype=wp.float32, shape=array.shape, strides=array.strides, device=array.device, copy=False
+    )
+    view._ref = array
+    return view
 
 
 @wp.func

@@ -108,6 +108,12 @@ def mixed_precision(device: torch.device, enabled: bool, requested: str = AUTO) 
     return torch.autocast(device.type, dtype or torch.bfloat16, enabled=dtype is not None)
 
 
+def observation_dtype(device: torch.device, amp: bool, requested: str = AUTO) -> torch.dtype:
+    """Return the dtype of a rollout's observations: bfloat16 on a GPU whose networks compute in it, else float32."""
+    narrow = amp and device.type == "cuda" and low_precision(device, requested) is torch.bfloat16
+    return torch.bfloat16 if narrow else torch.float32
+
+
 def loss_scaler(device: torch.device, enabled: bool, requested: str = AUTO) -> torch.amp.GradScaler:
     needed = enabled and low_precision(device, requested) is torch.float16
     return torch.amp.GradScaler(device.type, enabled=needed)
