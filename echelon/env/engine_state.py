@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.sim.batch import Batch
+from echelon.sim.state import TRACKS
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, STOPS_SHOT, bit_plane
 
 EDITS = ("edit_env", "edit_cell", "edit_material", "edit_hp")
@@ -35,9 +36,14 @@ class StatefulEngine(Protocol):
 
 
 def save_engine_state(engine: StatefulEngine) -> dict[str, NDArray[Any]]:
-    """Return the state of every environment, with its voxel edits since the reset."""
+    """Return the state of every environment, with its voxel edits since the reset.
+
+    The past of dead mechs is 0, since nobody reads it.
+    """
     batch = engine.batch
     state = batch.state_dict()
+    for name in TRACKS:
+        state[name].swapaxes(1, 2)[state["alive"] == 0] = 0
     state["team_alpha"] = batch.numpy("team_alpha").copy()
     edits = [voxel_edits(batch, env) for env in range(batch.num_envs)]
     state["edit_env"] = np.concatenate([np.full(len(cell), e, np.int32) for e, (cell, _, _) in enumerate(edits)])

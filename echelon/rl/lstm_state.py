@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -15,3 +16,8 @@ class LSTMState(NamedTuple):
 
     h: Tensor
     c: Tensor
+
+    def stored(self, dtype: torch.dtype) -> LSTMState:
+        """Return a copy in another precision; its ``c`` is empty where it is 0."""
+        cell = self.c if self.c.any() else self.c[..., :0]
+        return LSTMState(self.h.to(dtype, copy=True), cell.to(dtype, copy=True))

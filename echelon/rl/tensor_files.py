@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file as _load_arrays
+from safetensors.numpy import save_file as save_arrays
 
+from echelon.machine import cores
 from echelon.state_files import is_utf8, open_regular, parse_json, read_bounded
 
 if TYPE_CHECKING:
@@ -31,9 +36,15 @@ MAX_JSON_BYTES = 4 << 20
 """Largest JSON file of a state; one of a training run has some 100 KiB."""
 TENSOR = "$tensor"
 """Key of a JSON object that stands for a tensor; its value is the tensor's name in the safetensors file."""
+PACKED = "packed"
+"""Plain value with the dtype and shape of each array of a file that ``save_packed`` wrote."""
+PACK_LEVEL = 1
+"""zlib level of packed arrays: a quarter of the time of the default, for 7 % more bytes."""
 METADATA = "echelon"
 """Key of the plain values, as JSON, in the header of a safetensors file."""
-INVALID = (SafetensorError, RuntimeError, EOFError, KeyError, TypeError, AttributeError, IndexError, ValueError)
+INVALID = (
+    SafetensorError, RuntimeError, EOFError, KeyError, TypeError, AttributeError, IndexError, ValueError, zlib.error
+)  # fmt: skip
 """Errors of the libraries for damaged files."""
 REASON_CHARS = 200
 T = TypeVar("T")
@@ -47,8 +58,35 @@ def load_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Te
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a file, packed or not."""
+    kinds = load_metadata(path).get(PACKED)
+
+    def read(name: str) -> dict[str, np.ndarray]:
+        stored = _load_arrays(name)
+        return stored if kinds is None else {key: _unpacked(stored[key], *kind) for key, kind in kinds.items()}
+
     with _checked_name(path) as name:
-        return read_file(path, lambda: _load_arrays(name))
+        return read_file(path, lambda: read(name))
+
+
+def save_packed(arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write ``arrays`` as zlib streams, which threads compress; ``load_arrays`` reads them."""
+    with ThreadPoolExecutor(cores()) as pool:
+        streams = dict(zip(arrays, pool.map(_packed, arrays.values()), strict=True))
+    kinds = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
+    save_arrays(streams, path, metadata_of({PACKED: kinds}))
+
+
+def _packed(array: np.ndarray) -> np.ndarray:
+    """Return the bytes of an array, the first of every element, then the second and so on, as a zlib stream."""
+    planes = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T
+    return np.frombuffer(zlib.compress(planes.tobytes(), PACK_LEVEL), np.uint8)
+
+
+def _unpacked(stream: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
+    kind, count = np.dtype(dtype), math.prod(shape)
+    data = zlib.decompressobj().decompress(stream, count * kind.itemsize + 1)
+    return np.frombuffer(data, np.uint8).reshape(kind.itemsize, count).T.copy().view(kind).reshape(shape)
 
 
 def load_metadata(path: Path) -> dict[str, Any]:

@@ -241,7 +241,8 @@ class BatchedEnv(Protocol):
 
     def state_dict(self) -> dict[str, np.ndarray]: ...
 
-    def load_state_dict(self, state: dict[str, np.ndarray]) -> None: ...
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Restore what ``state_dict`` returned, and write its observations to row 0."""
 
     def close(self) -> None: ...
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
@@ -45,7 +44,7 @@ from echelon.rl.checkpoint import (
     step_name,
     steps_in,
 )
-from echelon.rl.tensor_files import split_tensors
+from echelon.rl.tensor_files import save_packed, split_tensors
 from echelon.training.runtime.process import fault_point
 
 TEMPORARY, REPLACED = ".tmp-", ".tmp-old-"
@@ -165,8 +164,7 @@ def _write_tensors(
         save_tensors(_contiguous(tensors), building / rank_file_name(CARRY, rank))
     fault_point("save.state")
     for rank, arrays in enumerate((environment, *(part.environment for part in others))):
-        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        save_arrays(contiguous, building / rank_file_name(ENVIRONMENT, rank))
+        save_packed(arrays, building / rank_file_name(ENVIRONMENT, rank))
     fault_point("save.environment")
 
 

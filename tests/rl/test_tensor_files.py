@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 
 from echelon.rl.build import build_model
@@ -20,6 +23,7 @@ from echelon.rl.tensor_files import (
     load_state,
     load_tensors,
     metadata_of,
+    save_packed,
     split_tensors,
 )
 from echelon.rl.weights import load_policy, policy_from
@@ -44,6 +48,29 @@ def test_state_of_tensors_and_plain_values_reads_back(tmp_path):
         read = found[name].values() if isinstance(group, dict) else found[name]
         for a, b in zip(read, expected, strict=True):
             assert a.dtype == b.dtype and torch.equal(a, b), name
+
+
+def test_packed_arrays_read_back_and_similar_ones_are_small(tmp_path):
+    arrays = {
+        "floats": np.linspace(1.0, 2.0, 4096, dtype=np.float32).reshape(4, 8, 128),
+        "view": np.arange(24, dtype=np.int64).reshape(2, 3, 4).T,
+        "flags": np.array([True, False]),
+        "empty": np.zeros((0, 3), np.uint16),
+        "scalar": np.array(7, np.uint8),
+    }
+    save_packed(arrays, tmp_path / "a.safetensors")
+    for name, found in load_arrays(tmp_path / "a.safetensors").items():
+        assert found.dtype == arrays[name].dtype and np.array_equal(found, arrays[name]), name
+    assert (tmp_path / "a.safetensors").stat().st_size < 0.7 * arrays["floats"].nbytes
+
+
+@pytest.mark.parametrize("kind", [("<f4", (5, 4)), ("<f4", (3, 4)), ("|O", (8,)), ("<f4", (-1, 6)), ("S0", (4,)), (3,)])
+@pytest.mark.parametrize("stream", [zlib.compress(bytes(96)), b"no stream"])
+def test_damaged_packed_arrays_are_named_in_one_line(tmp_path, kind, stream):
+    file = tmp_path / "a.safetensors"
+    save_arrays({"a": np.frombuffer(stream, np.uint8)}, file, metadata_of({"packed": {"a": kind}}))
+    with pytest.raises(ValueError, match=r"file 'a\.safetensors' is damaged: [^\n]+$"):
+        load_arrays(file)
 
 
 DAMAGED = {

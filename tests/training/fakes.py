@@ -206,6 +206,7 @@ class FakeEnv:
         self.returns, self.episode_seed = state["returns"].copy(), state["seed_of"].copy()
         self.results.alive.copy_(torch.from_numpy(state["alive"]))
         self.weapon_prob = float(state["weapon_prob"][0])
+        self._observe(self.rows.obs[0])
 
     def _begin(self, e: int) -> None:
         self.clock[e], self.length[e] = 0, self.rng.choice(LENGTHS)

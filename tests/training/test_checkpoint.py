@@ -168,7 +168,7 @@ def test_recover_keeps_folder_that_cannot_be_read(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-@pytest.mark.parametrize("call", ["save_arrays", "describe"])
+@pytest.mark.parametrize("call", ["save_packed", "describe"])
 def test_failed_save_keeps_previous_checkpoint_and_no_leftovers(tmp_path, monkeypatch, call, fault):
     def fail(*_: object) -> None:
         raise fault

@@ -25,7 +25,7 @@ def fills_disk(monkeypatch, name: str, times: int = 10**6) -> None:
 
 
 def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):
-    fills_disk(monkeypatch, "save_arrays", times=1)
+    fills_disk(monkeypatch, "save_packed", times=1)
     result, events = run(small_run(), tmp_path)
     (alert,) = of(events, EventAlert)
     assert "no space left" in alert.message and f"'step-{alert.global_step}'" in alert.message
@@ -40,7 +40,7 @@ def test_best_pointer_without_room_is_an_alert(small_run, tmp_path, monkeypatch)
 
 def test_best_pointer_is_set_by_the_save_after_one_that_failed(small_run, tmp_path, monkeypatch):
     """The policy of the best evaluation is saved twice in an update; the second checkpoint is the best too."""
-    fills_disk(monkeypatch, "save_arrays", times=1)
+    fills_disk(monkeypatch, "save_packed", times=1)
     config = small_run(save_every=2, max_updates=2, eval=EvalConfig(seeds=2, every_updates=2, at_start=False))
     _, events = run(config, tmp_path)
     assert len(of(events, EventAlert)) == 1

@@ -135,7 +135,7 @@ class OpponentRunner:
         return [e for e, is_self_play in enumerate(self.self_play) if not is_self_play]
 
     def _policy_of(self, name: str) -> FlatPolicy | None:
-        return self.source.policy(name) if name not in ("", SELF) and level_of(name) is None else None
+        return self.source.policy(name) if _is_policy(name) else None
 
     def _noise(self, policies: Sequence[FlatPolicy]) -> Tensor | None:
         """Return the draw ``[K, W]`` of a step of ``policies``; None where they take the mean."""
@@ -161,14 +161,16 @@ class OpponentRunner:
         return dict(sorted(Counter(self.names).items()))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of an exact resume, as tensors and plain values."""
-        state = self._state
+        """Return the state of an exact resume, as tensors and plain values; on a GPU recurrent states are rounded."""
+        state, rows = self._state, self._rows_of_policies()
         return {
             "names": list(self.names),
             "episodes": list(self.episodes),
             "done": self.done.clone(),
             "noise": self._generator.get_state(),
-            "recurrent": None if state is None else [state.h.clone(), state.c.clone()],
+            "recurrent": None
+            if state is None
+            else LSTMState(*(part[:, rows] for part in state)).stored(torch.bfloat16 if self.amp else torch.float32),
             "source": self.source.state_dict(),
         }
 
@@ -185,10 +187,18 @@ class OpponentRunner:
         self._generator.set_state(state["noise"])
         self._state = None
         if state["recurrent"] is not None:
-            h, c = state["recurrent"]
-            self._state = LSTMState(h.to(self.device), c.to(self.device))
-        policies = {name for name in self.names if name not in ("", SELF) and level_of(name) is None}
+            self._grow_state(state["recurrent"][0].shape[-1])
+            for part, stored in zip(self._state or (), state["recurrent"], strict=True):
+                rows = self._rows_of_policies() if stored.shape[1] < part.shape[1] else slice(None)
+                if stored.numel():
+                    part[:, rows] = stored.to(part)
+        policies = {name for name in self.names if _is_policy(name)}
         self._replace({name for name in sorted(policies) if not self.source.is_ready(name)})
+
+    def _rows_of_policies(self) -> Tensor:
+        """Return the opponent rows that policies control now; the state of others is not read."""
+        named = np.array([_is_policy(name) for name in self.names])
+        return upload(np.flatnonzero(named[self._env_of_row]), self.device)
 
     def _initial_names(self) -> list[str]:
         return [SELF if is_self_play else "" for is_self_play in self.self_play]
@@ -265,3 +275,7 @@ class OpponentRunner:
         inputs = (mechs.obs, self._state, self.done, noise, mechs.acted(), mechs.env)
         with mixed_precision(self.device, self.amp):
             mechs.act(schedule.act(*inputs))
+
+
+def _is_policy(name: str) -> bool:
+    return name not in ("", SELF) and level_of(name) is None

@@ -197,13 +197,15 @@ class Collector:
         self.buffer.compute_gae(value, actor.next_done, actor.config.gamma, gae_lambda, alive)
 
     def carry(self) -> dict[str, Tensor]:
+        """Return what the next rollout starts from, except for its observation, which a restored environment writes.
+
+        The recurrent state has the precision of observations.
+        """
         actor = self.actor
         return {
-            "obs": self.buffer.obs_rows[-1].clone(),
             "start_age": self.buffer.ages()[-1] + 1,
             "next_done": actor.next_done.clone(),
-            "h": actor.state.h.clone(),
-            "c": actor.state.c.clone(),
+            **actor.state.stored(self.buffer.obs_rows.dtype)._asdict(),
             LEARNER_BEGAN: torch.tensor(self.episodes.learner_began),
             **(actor.teacher.carry() if actor.teacher is not None else {}),
         }
@@ -211,8 +213,10 @@ class Collector:
     def load_carry(self, carry: dict[str, Tensor]) -> None:
         """Continue from what ``carry`` returned; the environment must have been restored to the same step."""
         actor = self.actor
+        actor.write_central(self.buffer.obs_rows[0])
+        if not carry["c"].numel():
+            carry = {**carry, "c": torch.zeros_like(actor.state.c)}
         targets = {
-            "obs": self.buffer.obs_rows[0],
             "start_age": self.buffer.start_age,
             "next_done": actor.next_done,
             "h": actor.state.h,
