@@ -16,24 +16,9 @@ from typing import Any, BinaryIO
 import msgpack
 
 from echelon.files import fsync, reason_of
-from echelon.replay.schema import (
-    ALIGNMENT,
-    ANY_BUDGET,
-    BUDGETS,
-    END_MAGIC,
-    HEAD,
-    MAGIC,
-    MAX_CHUNKS,
-    MAX_DEPTH,
-    MAX_FILE_BYTES,
-    MAX_STORED_BYTES,
-    TRAILER_PAYLOAD,
-    Budget,
-    Codec,
-    RecordType,
-)
+from echelon.replay import schema
 
-CRC_AT = HEAD.size - 4
+CRC_AT = schema.HEAD.size - 4
 """Offset of the checksum in a head; it covers the preceding bytes and the payload."""
 ZLIB_LEVEL = 9
 CHUNK_LEVEL = 6
@@ -44,8 +29,12 @@ CHUNK_MEMORY, CHUNK_STRATEGY = 5, zlib.Z_FILTERED
 """zlib parameters of chunks: short blocks and few short matches make small integers 2 to 3 % smaller."""
 STATE_LEVEL = 4
 """Compression level of states: level 9 takes twice as long for 2 % less."""
-LEVELS: dict[int, int] = {RecordType.CHUNK: CHUNK_LEVEL, RecordType.WORLD: WORLD_LEVEL, RecordType.STATE: STATE_LEVEL}
-TRAILER_BYTES = HEAD.size + TRAILER_PAYLOAD.size
+LEVELS: dict[int, int] = {
+    schema.RecordType.CHUNK: CHUNK_LEVEL,
+    schema.RecordType.WORLD: WORLD_LEVEL,
+    schema.RecordType.STATE: STATE_LEVEL,
+}
+TRAILER_BYTES = schema.HEAD.size + schema.TRAILER_PAYLOAD.size
 
 
 class ReplayError(ValueError):
@@ -68,15 +57,15 @@ class RecordHead:
     @property
     def length(self) -> int:
         """Bytes from the head to the next record."""
-        return HEAD.size + self.stored + padding(self.stored)
+        return schema.HEAD.size + self.stored + padding(self.stored)
 
 
-def budget_of(kind: int) -> Budget:
-    return BUDGETS.get(kind, ANY_BUDGET)
+def budget_of(kind: int) -> schema.Budget:
+    return schema.BUDGETS.get(kind, schema.ANY_BUDGET)
 
 
 def padding(length: int) -> int:
-    return -length % ALIGNMENT
+    return -length % schema.ALIGNMENT
 
 
 def pack_map(value: Any) -> bytes:
@@ -88,7 +77,7 @@ def pack_map(value: Any) -> bytes:
 class _ObjectCounter:
     """Counts the objects of a payload while it is unpacked; raises ``ReplayError`` above the budget."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: schema.Budget) -> None:
         self.budget, self.objects = budget, 0
 
     def count(self, container: Any) -> Any:
@@ -102,13 +91,13 @@ def _reject_extension(code: int, data: bytes) -> Any:
     raise ReplayError(f"replay record has an extension of type {code}, expected none")
 
 
-def unpack_map(data: bytes, kind: int = RecordType.HEADER) -> dict[str, Any]:
+def unpack_map(data: bytes, kind: int = schema.RecordType.HEADER) -> dict[str, Any]:
     """Return the msgpack map of a payload of a record of type ``kind``.
 
     Raises ``ReplayError`` if it is not a map, exceeds the budget of its record type, is nested deeper than
     ``MAX_DEPTH``, or has keys other than strings.
     """
-    budget = BUDGETS[kind]
+    budget = schema.BUDGETS[kind]
     count = _ObjectCounter(budget).count
     limits = dict.fromkeys(("max_array_len", "max_map_len"), budget.entries)
     try:
@@ -128,7 +117,7 @@ def unpack_map(data: bytes, kind: int = RecordType.HEADER) -> dict[str, Any]:
 
 def _check_nesting(value: Any) -> None:
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(schema.MAX_DEPTH):
         inner = []
         for container in level:
             if isinstance(container, dict):
@@ -139,44 +128,44 @@ def _check_nesting(value: Any) -> None:
         if not inner:
             return
         level = inner
-    raise ReplayError(f"replay record is nested deeper than {MAX_DEPTH} levels")
+    raise ReplayError(f"replay record is nested deeper than {schema.MAX_DEPTH} levels")
 
 
-def pack_record(kind: int, payload: bytes, *, codec: int = Codec.ZLIB, ticks: tuple[int, int] = (0, 0)) -> bytes:
+def pack_record(kind: int, payload: bytes, *, codec: int = schema.Codec.ZLIB, ticks: tuple[int, int] = (0, 0)) -> bytes:
     """Return a record: head, payload and padding; ``ticks`` are the first and last tick of a chunk."""
     level = LEVELS.get(kind, ZLIB_LEVEL)
     stored = payload
-    if codec == Codec.ZLIB:
+    if codec == schema.Codec.ZLIB:
         options = (
             (CHUNK_MEMORY, CHUNK_STRATEGY)
-            if kind == RecordType.CHUNK
+            if kind == schema.RecordType.CHUNK
             else (zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY)
         )
         stream = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS, *options)
         stored = stream.compress(payload) + stream.flush()
     limit = budget_of(kind).raw_bytes
-    if len(payload) > limit or len(stored) > MAX_STORED_BYTES:
+    if len(payload) > limit or len(stored) > schema.MAX_STORED_BYTES:
         raise ReplayError(f"replay record has {len(payload)} bytes, expected at most {limit}")
-    head = HEAD.pack(kind, codec, 0, len(stored), len(payload), *ticks, 0)[:CRC_AT]
+    head = schema.HEAD.pack(kind, codec, 0, len(stored), len(payload), *ticks, 0)[:CRC_AT]
     crc = zlib.crc32(stored, zlib.crc32(head))
     return head + crc.to_bytes(4, "little") + stored + bytes(padding(len(stored)))
 
 
 def parse_head(data: bytes, offset: int = 0) -> RecordHead:
     """Return the head at the start of ``data``; raise ``ReplayError`` if it is truncated or exceeds a limit."""
-    if len(data) < HEAD.size:
+    if len(data) < schema.HEAD.size:
         raise ReplayError(f"replay record at byte {offset} is truncated")
-    kind, codec, _, stored, raw, tick0, tick1, crc = HEAD.unpack_from(data)
-    if stored > MAX_STORED_BYTES or raw > budget_of(kind).raw_bytes:
+    kind, codec, _, stored, raw, tick0, tick1, crc = schema.HEAD.unpack_from(data)
+    if stored > schema.MAX_STORED_BYTES or raw > budget_of(kind).raw_bytes:
         raise ReplayError(f"replay record at byte {offset} has length {max(stored, raw)}, which exceeds the limit")
     return RecordHead(offset, kind, codec, stored, raw, tick0, tick1, crc)
 
 
 def unpack_payload(head: RecordHead, stored: bytes) -> bytes:
     """Return the payload of a record, inflated at most to the length in its head."""
-    if head.codec == Codec.NONE:
+    if head.codec == schema.Codec.NONE:
         payload = stored
-    elif head.codec == Codec.ZLIB:
+    elif head.codec == schema.Codec.ZLIB:
         payload = inflate(stored, head.raw)
     else:
         raise ReplayError(f"replay record at byte {head.offset} has codec {head.codec}, expected 0 or 1")
@@ -200,8 +189,8 @@ def inflate(stored: bytes, limit: int) -> bytes:
 def read_stored(file: BinaryIO, head: RecordHead) -> bytes:
     """Return the stored payload of a record after checking its checksum."""
     file.seek(head.offset)
-    whole = file.read(HEAD.size + head.stored)
-    stored = whole[HEAD.size :]
+    whole = file.read(schema.HEAD.size + head.stored)
+    stored = whole[schema.HEAD.size :]
     if len(stored) != head.stored:
         raise ReplayError(f"replay record at byte {head.offset} is truncated")
     if zlib.crc32(stored, zlib.crc32(whole[:CRC_AT])) != head.crc:
@@ -211,24 +200,24 @@ def read_stored(file: BinaryIO, head: RecordHead) -> bytes:
 
 def read_head(file: BinaryIO, offset: int) -> RecordHead:
     file.seek(offset)
-    return parse_head(file.read(HEAD.size), offset)
+    return parse_head(file.read(schema.HEAD.size), offset)
 
 
 def check_magic(file: BinaryIO, name: str) -> int:
     """Return the size of a file; raise ``ReplayError`` if it is not a replay or too large."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
-    if file.read(len(MAGIC)) != MAGIC:
+    if file.read(len(schema.MAGIC)) != schema.MAGIC:
         raise ReplayError(f"{name!r} is not an Echelon replay (.ecr)")
-    if size > MAX_FILE_BYTES:
-        raise ReplayError(f"replay {name!r} has {size} bytes, expected at most {MAX_FILE_BYTES}")
+    if size > schema.MAX_FILE_BYTES:
+        raise ReplayError(f"replay {name!r} has {size} bytes, expected at most {schema.MAX_FILE_BYTES}")
     return size
 
 
-def scan(file: BinaryIO, size: int, start: int = len(MAGIC)) -> Iterator[RecordHead]:
+def scan(file: BinaryIO, size: int, start: int = len(schema.MAGIC)) -> Iterator[RecordHead]:
     """Yield the heads of complete, undamaged records from byte ``start`` on, up to the first invalid one."""
     offset, found = start, 0
-    while offset + HEAD.size <= size and found <= MAX_CHUNKS:
+    while offset + schema.HEAD.size <= size and found <= schema.MAX_CHUNKS:
         try:
             head = read_head(file, offset)
             read_stored(file, head)
@@ -240,16 +229,16 @@ def scan(file: BinaryIO, size: int, start: int = len(MAGIC)) -> Iterator[RecordH
 
 def index_offset(file: BinaryIO, size: int) -> int | None:
     """Return the offset of the INDEX of a closed file, None for a file that was not closed."""
-    if size < len(MAGIC) + TRAILER_BYTES:
+    if size < len(schema.MAGIC) + TRAILER_BYTES:
         return None
     try:
         head = read_head(file, size - TRAILER_BYTES)
-        if head.kind != RecordType.TRAILER or head.stored != TRAILER_PAYLOAD.size:
+        if head.kind != schema.RecordType.TRAILER or head.stored != schema.TRAILER_PAYLOAD.size:
             return None
-        offset, magic = TRAILER_PAYLOAD.unpack(read_stored(file, head))
+        offset, magic = schema.TRAILER_PAYLOAD.unpack(read_stored(file, head))
     except ReplayError:
         return None
-    return int(offset) if magic == END_MAGIC and offset < size else None
+    return int(offset) if magic == schema.END_MAGIC and offset < size else None
 
 
 def world_hash(payload: bytes) -> str:
@@ -263,9 +252,11 @@ class RecordWriter:
         self.path = path
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - it lives as long as the writer
         self.offset = 0
-        self._write(MAGIC)
+        self._write(schema.MAGIC)
 
-    def append(self, kind: int, payload: bytes, *, codec: int = Codec.ZLIB, ticks: tuple[int, int] = (0, 0)) -> int:
+    def append(
+        self, kind: int, payload: bytes, *, codec: int = schema.Codec.ZLIB, ticks: tuple[int, int] = (0, 0)
+    ) -> int:
         offset = self.offset
         self._write(pack_record(kind, payload, codec=codec, ticks=ticks))
         return offset
@@ -275,8 +266,12 @@ class RecordWriter:
         if self._file.closed:
             return
         if index is not None:
-            offset = self.append(RecordType.INDEX, pack_map(index))
-            self.append(RecordType.TRAILER, TRAILER_PAYLOAD.pack(offset, END_MAGIC), codec=Codec.NONE)
+            offset = self.append(schema.RecordType.INDEX, pack_map(index))
+            self.append(
+                schema.RecordType.TRAILER,
+                schema.TRAILER_PAYLOAD.pack(offset, schema.END_MAGIC),
+                codec=schema.Codec.NONE,
+            )
             os.fsync(self._file.fileno())
             fsync(self.path.parent)
         self._file.close()

@@ -7,22 +7,13 @@ from typing import Any
 import numpy as np
 
 from echelon.files import atomic_write
+from echelon.replay import schema
 from echelon.replay.codec import pack_map, pack_record
 from echelon.replay.columns import Layout
 from echelon.replay.reader import Replay
-from echelon.replay.schema import (
-    CHUNK_INDEX,
-    END_MAGIC,
-    INDEX_TABLES,
-    MAGIC,
-    MAX_COACHINGS,
-    TRAILER_PAYLOAD,
-    Codec,
-    RecordType,
-)
 from echelon.replay.validate import Index
 
-EXTRA = (RecordType.STATE, RecordType.SEAT)
+EXTRA = (schema.RecordType.STATE, schema.RecordType.SEAT)
 
 
 def embed_world(replay: Replay) -> bytes:
@@ -30,8 +21,8 @@ def embed_world(replay: Replay) -> bytes:
 
     States and seats that are damaged are left out.
     """
-    header = MAGIC + pack_record(RecordType.HEADER, pack_map(replay.header))
-    parts = [header, pack_record(RecordType.WORLD, replay.load_world())]
+    header = schema.MAGIC + pack_record(schema.RecordType.HEADER, pack_map(replay.header))
+    parts = [header, pack_record(schema.RecordType.WORLD, replay.load_world())]
     at, world, rows = sum(map(len, parts)), [len(header), len(parts[1])], []
     number_at = {ref.offset: number for number, ref in enumerate(replay.chunks)}
     extra = [head for kind in EXTRA for head in replay.extra_heads(kind)]
@@ -59,21 +50,23 @@ def store_coaching(path: Path, found: Mapping[str, Any]) -> None:
         if index is None:
             raise ValueError(f"replay {path.name!r} was not closed, expected a whole match")
         others = [one for one in index.coached if one["of"] != found["of"]]
-        coached = [*others[1 - MAX_COACHINGS :], dict(found)]
+        coached = [*others[1 - schema.MAX_COACHINGS :], dict(found)]
         body = _index(index, [list(ref) for ref in replay.chunks], index.world)
         atomic_write(path, replay.raw_bytes(0, size) + _end({**body, "coached": coached, "recorded": size}, size))
 
 
 def _end(index: Mapping[str, Any], at: int) -> bytes:
     """Return INDEX and TRAILER for byte ``at`` of a file."""
-    trailer = pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE)
-    return pack_record(RecordType.INDEX, pack_map(index)) + trailer
+    trailer = pack_record(
+        schema.RecordType.TRAILER, schema.TRAILER_PAYLOAD.pack(at, schema.END_MAGIC), codec=schema.Codec.NONE
+    )
+    return pack_record(schema.RecordType.INDEX, pack_map(index)) + trailer
 
 
 def _index(index: Index, chunks: list[list[int]], world: list[int] | None) -> dict[str, Any]:
-    layout = Layout([column.to_header() for column in CHUNK_INDEX.columns])
-    blocks = {CHUNK_INDEX.name: (len(chunks), layout.encode(np.array(chunks, np.int64)) if chunks else b"")}
+    layout = Layout([column.to_header() for column in schema.CHUNK_INDEX.columns])
+    blocks = {schema.CHUNK_INDEX.name: (len(chunks), layout.encode(np.array(chunks, np.int64)) if chunks else b"")}
     blocks |= index.blocks
-    tables = [list(blocks[table.name]) for table in INDEX_TABLES]
+    tables = [list(blocks[table.name]) for table in schema.INDEX_TABLES]
     coached = {"coached": index.coached} if index.coached else {}
     return {"t": tables, "world": world, "outcome": index.outcome, "moments": index.moments, **coached}

@@ -5,19 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from echelon.replay import schema
 from echelon.replay.policy_columns import PolicyColumns
-from echelon.replay.schema import (
-    CHUNK_SECONDS,
-    COLUMNS,
-    COOLDOWNS,
-    SCHEMA_MAJOR,
-    SCHEMA_MINOR,
-    TABLES,
-    EventKind,
-    HitFlag,
-    MechFlag,
-    enum_names,
-)
 from echelon.replay.winprob import known_rating
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
@@ -64,13 +53,13 @@ def build_header(
     tables = batch.tables(env)
     seed = int(_row(batch, "seed", env))
     return {
-        "schema": [SCHEMA_MAJOR, SCHEMA_MINOR],
+        "schema": [schema.SCHEMA_MAJOR, schema.SCHEMA_MINOR],
         "created": time.time(),
         "echelon": __version__,
         "sim_version": SIM_VERSION,
         "tick_hz": 1 / cfg.dt_sim,
         "frame_ticks": cfg.decision_repeat,
-        "chunk_ticks": round(CHUNK_SECONDS / cfg.dt_sim),
+        "chunk_ticks": round(schema.CHUNK_SECONDS / cfg.dt_sim),
         "mechs": batch.num_mechs,
         "teams": [_team(team, batch, env) for team in teams],
         "seed": seed,
@@ -129,12 +118,12 @@ def header_tables(tables: GameTables | None = None) -> dict[str, Any]:
             for spec in tables.weapons
         ],
         "materials": [spec.material.name.lower() for spec in MATERIALS],
-        "events": enum_names(EventKind),
-        "flags": enum_names(MechFlag),
-        "hit_flags": enum_names(HitFlag),
-        "cooldowns": list(COOLDOWNS),
-        "columns": [column.to_header() for column in COLUMNS],
-        "tables": [table.to_header() for table in TABLES],
+        "events": schema.enum_names(schema.EventKind),
+        "flags": schema.enum_names(schema.MechFlag),
+        "hit_flags": schema.enum_names(schema.HitFlag),
+        "cooldowns": list(schema.COOLDOWNS),
+        "columns": [column.to_header() for column in schema.COLUMNS],
+        "tables": [table.to_header() for table in schema.TABLES],
     }
 
 
@@ -166,7 +155,7 @@ def _sensing(batch: Batch, physics: Physics) -> dict[str, Any]:
 def _policy_columns(mechs: int, policy_columns: PolicyColumns | None) -> dict[str, Any]:
     if policy_columns is None:
         return {}
-    columns = [column.to_header() for column in (*COLUMNS, *policy_columns.columns(mechs))]
+    columns = [column.to_header() for column in (*schema.COLUMNS, *policy_columns.columns(mechs))]
     return {"columns": columns, **policy_columns.to_header()}
 
 

@@ -13,20 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.replay import match_text
+from echelon.replay import match_text, schema
 from echelon.replay.columns import TEAMS, GrowingRows, Ints, bounds
 from echelon.replay.match_text import Kill
-from echelon.replay.schema import (
-    MAX_MOMENT_MECHS,
-    MAX_MOMENTS,
-    MAX_WIN_POINTS,
-    UNDECIDED,
-    WIN_GROUPS,
-    WIN_TABLE,
-    EventKind,
-    HitFlag,
-    MechFlag,
-)
 from echelon.replay.winprob import Floats, MatchSituation, Roster, WinModel, load_model
 
 MAX_SAMPLES = 2**14
@@ -121,7 +110,7 @@ class _Columns(NamedTuple):
         )
 
 
-WIDTHS = (1, 1, 1, 1, len(WIN_GROUPS), TEAMS, TEAMS, TEAMS, TEAMS, TEAMS)
+WIDTHS = (1, 1, 1, 1, len(schema.WIN_GROUPS), TEAMS, TEAMS, TEAMS, TEAMS, TEAMS)
 """Values per sample of each column."""
 
 
@@ -129,7 +118,7 @@ class _Hits:
     """Hits of a chunk by tick, shooter, mech that was hit, and size, so that a kill finds its own without a scan."""
 
     def __init__(self, events: Mapping[str, Ints]) -> None:
-        rows = np.flatnonzero(events["kind"] == int(EventKind.HIT))
+        rows = np.flatnonzero(events["kind"] == int(schema.EventKind.HIT))
         keys = [events[name][rows] for name in ("tick", "actor", "target")]
         order = np.lexsort((-events["value"][rows].astype(np.float64), *reversed(keys)))
         self._rows, self._keys = rows[order], [key[order] for key in keys]
@@ -180,10 +169,10 @@ class MomentScan:
         frames = {name: values[chosen] for name, values in frames.items()}
         state = MatchSituation.of(self._roster, frames, ticks[chosen])
         p, low, high, parts = self._model.estimate(state)
-        alive = (frames["flags"] & int(MechFlag.ALIVE)) > 0
+        alive = (frames["flags"] & int(schema.MechFlag.ALIVE)) > 0
         sole = [np.argmax(alive & (self._roster.team == team), axis=1) for team in range(TEAMS)]
         columns = (
-            ticks[chosen], p, low, high, parts[:, : len(WIN_GROUPS)],
+            ticks[chosen], p, low, high, parts[:, : len(schema.WIN_GROUPS)],
             state.alive, state.hp, state.score, state.in_zone, *sole,
         )  # fmt: skip
         self._samples.append(np.column_stack(columns).astype(np.float64))
@@ -193,7 +182,7 @@ class MomentScan:
 
     def _add_kills(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
         mechs, hits = len(self._names), _Hits(events)
-        for row in np.flatnonzero(events["kind"] == int(EventKind.KILL)).tolist():
+        for row in np.flatnonzero(events["kind"] == int(schema.EventKind.KILL)).tolist():
             tick, killer, victim = (int(events[name][row]) for name in ("tick", "actor", "target"))
             if not 0 <= victim < mechs or victim in self._kills:
                 continue
@@ -206,22 +195,22 @@ class MomentScan:
                 killer=killer,
                 victim=victim,
                 weapon=self._weapons[weapon] if 0 <= weapon < len(self._weapons) else "",
-                rear=bool(marks & HitFlag.REAR),
-                shutdown=bool(state & MechFlag.SHUTDOWN),
-                fallen=bool(state & MechFlag.FALLEN),
+                rear=bool(marks & schema.HitFlag.REAR),
+                shutdown=bool(state & schema.MechFlag.SHUTDOWN),
+                fallen=bool(state & schema.MechFlag.FALLEN),
             )
 
-    def result(self, winner: int = UNDECIDED) -> tuple[Ints, list[dict[str, Any]]]:
+    def result(self, winner: int = schema.UNDECIDED) -> tuple[Ints, list[dict[str, Any]]]:
         """Return the rows of the table ``win``, and the moments in order of time, ranked from 1, as plain values."""
         if not self._samples.count:
-            return np.zeros((0, len(WIN_TABLE.columns)), np.int64), []
+            return np.zeros((0, len(schema.WIN_TABLE.columns)), np.int64), []
         columns = _Columns.of(self._samples.rows)
         decided = RESULTS.get(winner)
         if decided is not None:
             for values in (columns.p, columns.low, columns.high):
                 values[-1] = decided
         rows = self._win_rows(columns, decided is not None)
-        curve = rows[:, 0], (rows[:, 1] * WIN_TABLE.columns[1].scale).astype(np.float64)
+        curve = rows[:, 0], (rows[:, 1] * schema.WIN_TABLE.columns[1].scale).astype(np.float64)
         finder = _Finder(self._roster, self._names, columns, curve, list(self._kills.values()))
         found = self._ranked(finder.find(decided))
         rank = {moment: place for place, moment in enumerate(found, start=1)}
@@ -233,7 +222,7 @@ class MomentScan:
         best: list[TurningPoint] = []
         for moment in sorted(moments, key=lambda m: (-m.score, m.tick)):
             apart = all(abs(moment.tick - other.tick) >= MERGE_S * self._hz for other in best)
-            if apart and moment.score >= MIN_SCORE and len(best) < MAX_MOMENTS:
+            if apart and moment.score >= MIN_SCORE and len(best) < schema.MAX_MOMENTS:
                 best.append(moment)
         return best
 
@@ -247,7 +236,7 @@ class MomentScan:
             "rank": rank,
             "score": round(moment.score, 3),
             "team": moment.team,
-            "mechs": [self._names[mech] for mech in moment.mechs[:MAX_MOMENT_MECHS]],
+            "mechs": [self._names[mech] for mech in moment.mechs[: schema.MAX_MOMENT_MECHS]],
             "before": round(moment.before, 3),
             "after": round(moment.after, 3),
             "caption": match_text.caption(moment.tick / self._hz, moment.text, moment.before, moment.after),
@@ -255,12 +244,12 @@ class MomentScan:
 
     def _win_rows(self, columns: _Columns, decided: bool) -> Ints:
         """Return rows of the table ``win`` at most every ``WIN_STEP_S``, the last sample included."""
-        step = max(WIN_STEP_S * self._hz, float(columns.tick[-1]) / (MAX_WIN_POINTS - 2))
+        step = max(WIN_STEP_S * self._hz, float(columns.tick[-1]) / (schema.MAX_WIN_POINTS - 2))
         due = np.arange(0.0, float(columns.tick[-1]), step)
         at = np.unique(np.append(np.searchsorted(columns.tick, due), len(columns.tick) - 1))
         tick, p, low, high, parts = (values[at] for values in columns[:5])
-        scales = np.array([column.scale for column in WIN_TABLE.columns])
-        limits = np.array([bounds(column.dtype) for column in WIN_TABLE.columns])
+        scales = np.array([column.scale for column in schema.WIN_TABLE.columns])
+        limits = np.array([bounds(column.dtype) for column in schema.WIN_TABLE.columns])
         limits[1:4] += (1, -1)  # only a result is certain
         rows = np.rint(np.column_stack((tick, p, low, high, parts)) / scales).astype(np.int64)
         end = rows[-1, 1:4].copy()
@@ -351,8 +340,8 @@ class _Finder:
         for kill in kills:
             taken |= (c.tick > kill.tick - BEFORE_S * self._hz) & (c.tick < kill.end + span)
         moments = []
-        for at in np.argsort(-np.abs(change), kind="stable")[: MAX_MOMENTS * SWING_CANDIDATES].tolist():
-            if abs(change[at]) < MIN_SWING or len(moments) == MAX_MOMENTS:
+        for at in np.argsort(-np.abs(change), kind="stable")[: schema.MAX_MOMENTS * SWING_CANDIDATES].tolist():
+            if abs(change[at]) < MIN_SWING or len(moments) == schema.MAX_MOMENTS:
                 break
             if taken[at]:
                 continue
@@ -396,7 +385,9 @@ class _Finder:
         moved = (c.parts[last] - c.parts[first]) * (1 if team == 0 else -1)
         lost, scored = c.hp[first] - c.hp[last], c.score[last] - c.score[first]
         seconds = max(1.0, (c.tick[last] - c.tick[first]) / self._hz)
-        text = match_text.swing_text(WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds)
+        text = match_text.swing_text(
+            schema.WIN_GROUPS[int(np.argmax(moved))], team, lost.tolist(), scored.tolist(), seconds
+        )
         ticks = self._curve[0]
         start, end = int(c.tick[first]), int(ticks[np.searchsorted(ticks, c.tick[last])])  # once the change is shown
         return TurningPoint(start, "swing", team, (), self._shown(start), self._shown(end), text, end)

@@ -16,23 +16,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay import codec
+from echelon.replay import codec, schema
 from echelon.replay.codec import RecordHead, ReplayError
 from echelon.replay.columns import Ints, Layout
-from echelon.replay.schema import (
-    INDEX_BYTES,
-    INDEX_SHARE,
-    MAGIC,
-    MAX_CHUNKS,
-    MAX_RAW_BYTES,
-    MAX_STATES,
-    SUFFIX,
-    UNDECIDED,
-    WORLD_HEAD,
-    WORLD_SUFFIX,
-    WORLDS_FOLDER,
-    RecordType,
-)
 from echelon.replay.timeline import Timeline, unpack_tables
 from echelon.replay.validate import (
     FIRST_CHUNK,
@@ -46,7 +32,7 @@ from echelon.replay.validate import (
 )
 from echelon.state_files import IrregularFileError, open_regular
 
-NO_OUTCOME = {"winner": UNDECIDED, "reason": ""}
+NO_OUTCOME = {"winner": schema.UNDECIDED, "reason": ""}
 TIMELINE_BYTES = 2**30
 """Decompressed bytes of chunks from which the timeline of an unclosed file is computed; later chunks are not in it."""
 STEP_BYTES, CHUNK_COST = 2**22, 2**16
@@ -97,7 +83,7 @@ class Replay:
             self.index: Index | None = None
             """None in a file that was not closed."""
             self._world_head: RecordHead | None = None
-            self._end, self._scanned = len(MAGIC), -1
+            self._end, self._scanned = len(schema.MAGIC), -1
             self.header = self._open()
             self._layout = Layout(self.header["columns"], self.header["mechs"])
             self._timeline, self._timeline_chunks, self._timeline_bytes = Timeline(self.header), 0, 0
@@ -158,9 +144,9 @@ class Replay:
         return self.chunks[-1].tick1 if self.chunks else 0
 
     def _open(self) -> dict[str, Any]:
-        first = codec.read_head(self._file, len(MAGIC))
+        first = codec.read_head(self._file, len(schema.MAGIC))
         self._header_bytes = first.raw
-        if first.kind != RecordType.HEADER:
+        if first.kind != schema.RecordType.HEADER:
             raise ReplayError(f"replay {self.path.name!r} has no header record at its start")
         header = codec.unpack_map(self.payload(first))
         parse_header(header, self.path.name)
@@ -175,9 +161,11 @@ class Replay:
             return False
         try:
             head = codec.read_head(self._file, offset)
-            if head.kind != RecordType.INDEX or head.raw > max(INDEX_BYTES, INDEX_SHARE * self._size):
+            if head.kind != schema.RecordType.INDEX or head.raw > max(
+                schema.INDEX_BYTES, schema.INDEX_SHARE * self._size
+            ):
                 return False
-            body = codec.unpack_map(self.payload(head), RecordType.INDEX)
+            body = codec.unpack_map(self.payload(head), schema.RecordType.INDEX)
             index = parse_index(body, offset, self._tick_hz)
             world_head = codec.read_head(self._file, index.world[0]) if index.world else None
         except ReplayError:
@@ -201,8 +189,8 @@ class Replay:
     def _scan(self) -> None:
         end = self._size + codec.padding(self._size)  # a cut may remove the padding of the last record
         for head in codec.scan(self._file, self._size, self._end):
-            if head.kind == RecordType.CHUNK:
-                if len(self.chunks) == MAX_CHUNKS:
+            if head.kind == schema.RecordType.CHUNK:
+                if len(self.chunks) == schema.MAX_CHUNKS:
                     return
                 ref = ChunkRef(head.offset, head.length, head.tick0, head.tick1)
                 previous = self.chunks[-1] if self.chunks else FIRST_CHUNK
@@ -210,7 +198,7 @@ class Replay:
                     self.chunks.append(check_ref(ref, previous, end, self._tick_hz))
                 except ReplayError:
                     return
-            elif head.kind == RecordType.WORLD:
+            elif head.kind == schema.RecordType.WORLD:
                 self._world_head = head
             self._end = head.offset + head.length
 
@@ -221,7 +209,7 @@ class Replay:
         ref = self.chunks[n]
         head = codec.read_head(self._file, ref.offset)
         found = ChunkRef(head.offset, head.length, head.tick0, head.tick1)
-        if head.kind != RecordType.CHUNK or found != ref:
+        if head.kind != schema.RecordType.CHUNK or found != ref:
             raise ReplayError(f"replay {self.path.name!r} has no chunk at byte {ref.offset}, where its index has one")
         codec.read_stored(self._file, head)
         self._file.seek(ref.offset)
@@ -236,7 +224,7 @@ class Replay:
         data = self.chunk_bytes(n)
         head = codec.parse_head(data, self.chunks[n].offset)
         try:
-            body = codec.unpack_map(codec.unpack_payload(head, data[codec.HEAD.size :][: head.stored]), head.kind)
+            body = codec.unpack_map(codec.unpack_payload(head, data[schema.HEAD.size :][: head.stored]), head.kind)
             frames, tables, chain = parse_chunk(body, self.chunks[n], self._layout, self._tables)
         except ReplayError as error:
             raise ReplayError(f"chunk {n} of replay {self.path.name!r} cannot be read: {error}") from None
@@ -245,10 +233,10 @@ class Replay:
     def extra_heads(self, kind: int) -> list[RecordHead]:
         found: list[RecordHead] = []
         visited = 0
-        starts = [len(MAGIC), *(ref.offset + ref.length for ref in self.chunks)]
+        starts = [len(schema.MAGIC), *(ref.offset + ref.length for ref in self.chunks)]
         ends = [*(ref.offset for ref in self.chunks), self._end if self.index is None else self._size]
         for offset, end in zip(starts, ends, strict=True):
-            while offset + codec.HEAD.size <= end and len(found) < MAX_STATES and visited < MAX_CHUNKS:
+            while offset + schema.HEAD.size <= end and len(found) < schema.MAX_STATES and visited < schema.MAX_CHUNKS:
                 try:
                     head = codec.read_head(self._file, offset)
                 except ReplayError:
@@ -314,9 +302,9 @@ class Replay:
     def load_world(self) -> bytes:
         """Return the payload of the world, from this file or the folder ``worlds`` beside it; its hash is checked."""
         name, sha, size = self.path.name, self.header["world"]["sha256"], self.header["world"]["size"]
-        expected = WORLD_HEAD.size + prod(size)
+        expected = schema.WORLD_HEAD.size + prod(size)
         if self._world_head is None:
-            stored = self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}"
+            stored = self.path.parent / schema.WORLDS_FOLDER / f"{sha}{schema.WORLD_SUFFIX}"
             payload = read_world(stored, expected, name, self._open_file)
         elif self._world_head.raw == expected:
             payload = self.payload(self._world_head)
@@ -324,14 +312,14 @@ class Replay:
             raise ReplayError(f"the world of replay {name!r} has {self._world_head.raw} bytes, expected {expected}")
         if codec.world_hash(payload) != sha:
             raise ReplayError(f"the world of replay {name!r} does not match the hash in its header")
-        if list(WORLD_HEAD.unpack_from(payload)[:3]) != size:
+        if list(schema.WORLD_HEAD.unpack_from(payload)[:3]) != size:
             raise ReplayError(f"the world of replay {name!r} has another size than its header")
         return payload
 
     def materials(self) -> NDArray[np.uint8]:
         """Return the materials at the start of the match, ``uint8 [y, x, z]``."""
         x, y, z = self.header["world"]["size"]
-        return np.frombuffer(self.world, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
+        return np.frombuffer(self.world, np.uint8, offset=schema.WORLD_HEAD.size).reshape(y, x, z)
 
 
 def _plain(value: Any) -> Any:
@@ -346,9 +334,9 @@ def read_world(path: Path, size: int, replay: str, open_file: Opener = open_regu
     """Return the payload of ``size`` bytes of a stored world; ``ReplayError`` if it is missing or damaged."""
     try:
         with open_file(path) as file:
-            stored = file.read(min(os.fstat(file.fileno()).st_size, MAX_RAW_BYTES))
+            stored = file.read(min(os.fstat(file.fileno()).st_size, schema.MAX_RAW_BYTES))
     except (FileNotFoundError, NotADirectoryError, IrregularFileError):
-        advice = f"expected in the folder {WORLDS_FOLDER!r} beside it; copy that too, or export the replay"
+        advice = f"expected in the folder {schema.WORLDS_FOLDER!r} beside it; copy that too, or export the replay"
         raise ReplayError(f"the world of replay {replay!r} is missing, {advice}") from None
     try:
         payload = codec.inflate(stored, size)
@@ -377,4 +365,4 @@ def _found(name: str) -> Path:
     """Return the file that a path, match id or run names; a name of a file that is missing stays as it is."""
     from echelon.replay.find import find_replay
 
-    return Path(name) if name.endswith(SUFFIX) or os.path.lexists(name) else find_replay(name)
+    return Path(name) if name.endswith(schema.SUFFIX) or os.path.lexists(name) else find_replay(name)

@@ -14,22 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.actions import CHANCES
-from echelon.replay import frames, policy_columns
+from echelon.replay import frames, policy_columns, schema
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.extra_records import pack_seat, pack_state
 from echelon.replay.header import TeamInfo, build_header
-from echelon.replay.schema import (
-    CHUNK_SECONDS,
-    CLOUDS,
-    COLUMNS,
-    MAX_FRAMES,
-    MAX_VALUES,
-    REASONS,
-    ROUNDS,
-    STATE_SECONDS,
-    SUFFIX,
-    WORLDS_FOLDER,
-)
 from echelon.replay.writer import MatchWriter, world_payload
 from echelon.sim.backend import Program
 from echelon.sim.batch import Batch
@@ -109,8 +97,8 @@ class _Track:
         self._inputs: list[NDArray[np.int8]] = []
         """Inputs of human pilots that are not written yet, ``[ticks, S, A]`` each, and their first tick."""
         self._inputs_tick = 0
-        self._rounds: Ints = np.zeros((0, len(ROUNDS.columns)), np.int64)
-        self._clouds: Ints = np.zeros((0, len(CLOUDS.columns)), np.int64)
+        self._rounds: Ints = np.zeros((0, len(schema.ROUNDS.columns)), np.int64)
+        self._clouds: Ints = np.zeros((0, len(schema.CLOUDS.columns)), np.int64)
         """Clouds that may still exist."""
 
     def add_inputs(self, tick: int, seats: Sequence[int], inputs: NDArray[np.int8]) -> None:
@@ -197,9 +185,9 @@ class Recorder:
         self._fetched_at, self._fetched_step = 0.0, 0
         self.policy_columns = _policy_columns(engine, policy)
         extra = self.policy_columns.columns(engine.batch.num_mechs) if self.policy_columns else ()
-        width = Layout([column.to_header() for column in (*COLUMNS, *extra)], engine.batch.num_mechs).width
+        width = Layout([column.to_header() for column in (*schema.COLUMNS, *extra)], engine.batch.num_mechs).width
         self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat, width)
-        self._state_ticks = round(STATE_SECONDS / (cfg.dt_sim * cfg.decision_repeat)) * cfg.decision_repeat
+        self._state_ticks = round(schema.STATE_SECONDS / (cfg.dt_sim * cfg.decision_repeat)) * cfg.decision_repeat
         """Ticks between two states; 0 where steps are longer than twice their interval."""
         frames.add_arrays(engine.batch, len(self.envs), (MAX_CHUNKS_PER_FETCH + 1) * self._stride, extra)
         if self.policy_columns:
@@ -213,7 +201,7 @@ class Recorder:
 
     @property
     def paths(self) -> list[Path]:
-        return [self.folder / f"{match.name}{SUFFIX}" for match in self.matches]
+        return [self.folder / f"{match.name}{schema.SUFFIX}" for match in self.matches]
 
     @property
     def headers(self) -> list[dict[str, Any]]:
@@ -226,7 +214,7 @@ class Recorder:
 
     def begin(self) -> None:
         """Open the files and record the first frame; call it directly after a reset."""
-        worlds = None if self._embed else self.folder / WORLDS_FOLDER
+        worlds = None if self._embed else self.folder / schema.WORLDS_FOLDER
         self.engine.run("frame")
         for page, (env, match, path) in enumerate(zip(self.envs, self.matches, self.paths, strict=True)):
             x, y, z = (int(v) for v in self._row("size", env))
@@ -312,7 +300,7 @@ class Recorder:
                     batch[name][track.page : track.page + 1].zero_()
         for track in [track for track in tracks if not arrays["page_open"][track.page]]:
             winner = int(self._row("done_winner", track.env))
-            reason = REASONS[int(self._row("done_reason", track.env))]
+            reason = schema.REASONS[int(self._row("done_reason", track.env))]
             self.outcomes[track.env] = winner, reason
             track.writer.close(winner=winner, reason=reason)
             self._tracks.remove(track)
@@ -379,5 +367,5 @@ def chunk_frames(dt_sim: float, decision_repeat: int, width: int) -> int:
 
     Frames fill at most half of the largest chunk; the rest is for its tables.
     """
-    most = min(MAX_FRAMES, MAX_VALUES // (2 * width)) - 1
-    return max(1, min(most, round(CHUNK_SECONDS / (dt_sim * decision_repeat))))
+    most = min(schema.MAX_FRAMES, schema.MAX_VALUES // (2 * width)) - 1
+    return max(1, min(most, round(schema.CHUNK_SECONDS / (dt_sim * decision_repeat))))

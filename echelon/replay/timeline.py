@@ -9,26 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.replay import schema
 from echelon.replay.columns import TEAMS, GrowingRows, Ints, bounds
 from echelon.replay.moments import MomentScan
-from echelon.replay.schema import (
-    EVENTS,
-    MARKER_TABLE,
-    MARKERS,
-    MAX_MARKERS,
-    PROBABILITIES,
-    UNDECIDED,
-    WIN_GROUPS,
-    WIN_TABLE,
-    EventKind,
-    MechFlag,
-)
-from echelon.replay.schema import SERIES as SERIES_TABLE
 
 TEAM_NAMES = ("blue", "red")
 SUMMED = ("score", "alive", "hp")
 SERIES = (*SUMMED, "damage")
-MARKED = [int(kind) for kind in MARKERS]
+MARKED = [int(kind) for kind in schema.MARKERS]
 SAMPLED = ("score", "flags", "hp")
 """Columns that series are computed from."""
 
@@ -44,7 +32,7 @@ class Timeline:
         self._team = np.array([int(mech["team"]) for mech in header["roster"]])
         self._sides = np.stack([self._team == team for team in range(TEAMS)]).astype(np.float64)
         self._scale = {str(c["name"]): float(c["scale"]) for c in header["columns"]}
-        (events,) = (table["columns"] for table in header["tables"] if table["name"] == EVENTS.name)
+        (events,) = (table["columns"] for table in header["tables"] if table["name"] == schema.EVENTS.name)
         self._damage_scale = next(float(c["scale"]) for c in events if c["name"] == "value")
         self._seconds = GrowingRows(len(SUMMED), TEAMS, dtype=np.float64)
         """Sums ``[name, team]`` at each second."""
@@ -52,7 +40,7 @@ class Timeline:
         """Damage ``[team]`` during each second."""
         self._undated = np.zeros(TEAMS)
         """Damage ``[team]`` since the last second."""
-        self._markers = GrowingRows(len(MARKER_TABLE.columns), dtype=np.int64)
+        self._markers = GrowingRows(len(schema.MARKER_TABLE.columns), dtype=np.int64)
         self._moments = MomentScan(header)
         self._last: list[list[float]] | None = None
 
@@ -73,23 +61,27 @@ class Timeline:
             self._seconds.append(sums[at])
             self._last = sums[-1].tolist()
         self._add_damage(events, tick0, ends)
-        marked = np.flatnonzero(np.isin(events["kind"], MARKED))[: MAX_MARKERS - self._markers.count]
+        marked = np.flatnonzero(np.isin(events["kind"], MARKED))[: schema.MAX_MARKERS - self._markers.count]
         columns = (events["tick"][marked] + tick0, *(events[name][marked] for name in ("kind", "actor", "target")))
         self._markers.append(np.stack(columns, axis=1))
 
-    def tables(self, winner: int = UNDECIDED) -> tuple[dict[str, Ints], list[dict[str, Any]]]:
+    def tables(self, winner: int = schema.UNDECIDED) -> tuple[dict[str, Ints], list[dict[str, Any]]]:
         """Return the rows of the tables of an INDEX except ``chunks``, and the moments of a match with this winner."""
         win, moments = self._moments.result(winner)
-        markers = np.array(sorted(self._markers.rows.tolist()), np.int64).reshape(-1, len(MARKER_TABLE.columns))
-        return {SERIES_TABLE.name: self._series(), MARKER_TABLE.name: markers, WIN_TABLE.name: win}, moments
+        markers = np.array(sorted(self._markers.rows.tolist()), np.int64).reshape(-1, len(schema.MARKER_TABLE.columns))
+        return {
+            schema.SERIES.name: self._series(),
+            schema.MARKER_TABLE.name: markers,
+            schema.WIN_TABLE.name: win,
+        }, moments
 
     def _series(self) -> Ints:
         """Return the rows of the table ``series``."""
         seconds = np.arange(self._seconds.count)
         sums = self._seconds.rows.reshape(len(seconds), len(SUMMED) * TEAMS)
         values = np.column_stack((seconds, sums, np.round(self._dealt.rows, 1)))
-        scales = np.array([column.scale for column in SERIES_TABLE.columns])
-        limits = np.array([bounds(column.dtype) for column in SERIES_TABLE.columns])
+        scales = np.array([column.scale for column in schema.SERIES.columns])
+        limits = np.array([bounds(column.dtype) for column in schema.SERIES.columns])
         return np.clip(np.rint(values / scales).astype(np.int64), limits[:, 0], limits[:, 1])
 
     @property
@@ -103,14 +95,14 @@ class Timeline:
 
     def _sums(self, score: Ints, flags: Ints, hp: Ints) -> NDArray[np.float64]:
         """Return score, living mechs and hit points ``[F, name, team]`` of frames ``[F, W]``."""
-        living = (flags & int(MechFlag.ALIVE)).astype(np.float64)
+        living = (flags & int(schema.MechFlag.ALIVE)).astype(np.float64)
         alive, hit_points = living @ self._sides.T, (living * hp) @ self._sides.T
         scores = np.round(score * self._scale["score"], 2)
         return np.stack([scores, alive, np.round(hit_points * self._scale["hp"], 1)], axis=1).astype(np.float64)
 
     def _add_damage(self, events: Mapping[str, Ints], tick0: int, ends: Ints) -> None:
         """Add the damage that each team dealt to the other to the seconds that end at the ticks ``ends``."""
-        hits = np.flatnonzero(events["kind"] == int(EventKind.HIT))
+        hits = np.flatnonzero(events["kind"] == int(schema.EventKind.HIT))
         attacker, target = events["actor"][hits], events["target"][hits]
         mechs = len(self._team)
         valid = (attacker >= 0) & (attacker < mechs) & (target >= 0) & (target < mechs)
@@ -126,18 +118,18 @@ class Timeline:
 
 def unpack_tables(tables: Mapping[str, Mapping[str, Ints]]) -> dict[str, Any]:
     """Return ``series``, ``markers`` and ``win`` with physical values as arrays, from the columns of their tables."""
-    rows, win = tables[SERIES_TABLE.name], tables[WIN_TABLE.name]
-    scale = {c.name: c.scale for c in (*SERIES_TABLE.columns, *WIN_TABLE.columns)}
+    rows, win = tables[schema.SERIES.name], tables[schema.WIN_TABLE.name]
+    scale = {c.name: c.scale for c in (*schema.SERIES.columns, *schema.WIN_TABLE.columns)}
     series: dict[str, Any] = {"second": rows["second"]}
     for name in SERIES:
         keys = [f"{name}_{team}" for team in TEAM_NAMES]
         series[name] = [np.round(rows[key] * scale[key], 2) for key in keys]
     return {
         "series": series,
-        "markers": np.stack(list(tables[MARKER_TABLE.name].values()), axis=1),
+        "markers": np.stack(list(tables[schema.MARKER_TABLE.name].values()), axis=1),
         "win": {
             "tick": win["tick"],
-            **{name: np.round(win[name] * scale[name], 5) for name in PROBABILITIES},
-            "parts": [np.round(win[name] * scale[name], 3) for name in WIN_GROUPS],
+            **{name: np.round(win[name] * scale[name], 5) for name in schema.PROBABILITIES},
+            "parts": [np.round(win[name] * scale[name], 3) for name in schema.WIN_GROUPS],
         },
     }

@@ -11,42 +11,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from echelon.replay import schema
 from echelon.replay.codec import ReplayError
 from echelon.replay.columns import Ints, Layout, check_columns
-from echelon.replay.schema import (
-    ALIGNMENT,
-    BASE,
-    COLUMNS,
-    EDITS,
-    EVENTS,
-    HASH_BYTES,
-    HEAD,
-    INDEX_TABLES,
-    MAGIC,
-    MAX_CAPTION,
-    MAX_CELLS,
-    MAX_CHUNK_TICKS,
-    MAX_CHUNKS,
-    MAX_COACHINGS,
-    MAX_EDGE,
-    MAX_FRAMES,
-    MAX_MARKERS,
-    MAX_MECHS,
-    MAX_MISTAKES,
-    MAX_MOMENT_MECHS,
-    MAX_MOMENTS,
-    MAX_NAMES,
-    MAX_RAW_BYTES,
-    MAX_ROWS,
-    MAX_SECONDS,
-    MAX_TEXT,
-    MAX_VALUES,
-    MAX_WIN_POINTS,
-    SCHEMA_MAJOR,
-    TICK_HZ_LIMIT,
-    UNDECIDED,
-    WORLD_HEAD,
-)
 from echelon.replay.timeline import unpack_tables
 from echelon.validation import validated
 
@@ -54,13 +21,13 @@ MAX_TIME = 2.0**40
 """Latest creation time [s since 1970]; calendars of later years overflow."""
 MAX_SCALE = 1e9
 """Maximum magnitude of a physical value in a header."""
-MAX_HASH_BYTES = 8 * HASH_BYTES
+MAX_HASH_BYTES = 8 * schema.HASH_BYTES
 """Maximum bytes of a chunk's hash; a minor version may use longer ones."""
 MAX_TABLES = 64
 MAX_SEED = 2**63
 MOMENT_BYTES = 2**11
 """Bytes of memory that a moment takes as Python objects."""
-READ_TABLES = (EVENTS, BASE, EDITS)
+READ_TABLES = (schema.EVENTS, schema.BASE, schema.EDITS)
 """Tables that this package reads; others are passed on to the viewer."""
 RUNS = ("base", "edits")
 """Tables whose rows cover runs of voxels."""
@@ -68,16 +35,16 @@ RUNS = ("base", "edits")
 SHA256 = "^[0-9a-f]{64}$"
 ABSENT: Any = None
 """Default of a map that a header need not have; a value of null is none of its values."""
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Text = Annotated[str, Field(max_length=schema.MAX_TEXT)]
 Count = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Whole = Annotated[int, Field(ge=-MAX_SEED, le=MAX_SEED)]
 Real = Annotated[float, Field(ge=-MAX_SCALE, le=MAX_SCALE, allow_inf_nan=False)]
-Caption = Annotated[str, Field(max_length=MAX_CAPTION)]
+Caption = Annotated[str, Field(max_length=schema.MAX_CAPTION)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Texts = Annotated[list[Text], Field(max_length=MAX_NAMES), FailFast()]
+Texts = Annotated[list[Text], Field(max_length=schema.MAX_NAMES), FailFast()]
 Triple = Annotated[list[Real], Field(min_length=3, max_length=3), FailFast()]
 Pair = Annotated[list[Real], Field(min_length=2, max_length=2), FailFast()]
-Edge = Annotated[int, Field(ge=1, le=MAX_EDGE)]
+Edge = Annotated[int, Field(ge=1, le=schema.MAX_EDGE)]
 
 
 class Part(BaseModel):
@@ -93,12 +60,12 @@ class Part(BaseModel):
 class FrameColumnSpec(Part):
     """A column of frames, or of a table without the fields from ``per`` on."""
 
-    name: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+    name: Annotated[str, Field(min_length=1, max_length=schema.MAX_TEXT)]
     dtype: Text
     scale: Real
     predict: Count
     per: Text = ""
-    k: Annotated[int, Field(ge=1, le=MAX_NAMES)] = 1
+    k: Annotated[int, Field(ge=1, le=schema.MAX_NAMES)] = 1
     rate: Text = ""
     gain: Whole = 0
 
@@ -126,7 +93,7 @@ class RosterEntry(Part):
 
     team: Annotated[int, Field(ge=0, le=1)]
     pack: Whole
-    chassis: Annotated[int, Field(ge=0, le=MAX_NAMES)]
+    chassis: Annotated[int, Field(ge=0, le=schema.MAX_NAMES)]
     name: Text
     present: bool
 
@@ -175,7 +142,7 @@ class SensingSpec(Part):
     ECCM also for its emitter; quality has a minimum, that of a shut-down mech, and a maximum.
     """
 
-    radar: Annotated[list[Real], Field(max_length=MAX_NAMES), FailFast()]
+    radar: Annotated[list[Real], Field(max_length=schema.MAX_NAMES), FailFast()]
     ewar: Real
     ecm: Real
     eccm: Real
@@ -188,7 +155,7 @@ class InsightSpec(Part):
 
     actions: Texts
     terms: Texts
-    contacts: Annotated[int, Field(ge=0, le=MAX_NAMES)]
+    contacts: Annotated[int, Field(ge=0, le=schema.MAX_NAMES)]
     estimates: bool
     chances: Texts = []
 
@@ -196,10 +163,10 @@ class InsightSpec(Part):
 class PilotsSpec(Part):
     """Scripted pilot of each mech (0 none), and the probability that their triggers take effect."""
 
-    script: Annotated[list[Count], Field(max_length=MAX_MECHS), FailFast()]
+    script: Annotated[list[Count], Field(max_length=schema.MAX_MECHS), FailFast()]
     weapon_prob: Share
-    names: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
-    checkpoints: Annotated[list[Text], Field(max_length=MAX_MECHS), FailFast()] = []
+    names: Annotated[list[Text], Field(max_length=schema.MAX_MECHS), FailFast()] = []
+    checkpoints: Annotated[list[Text], Field(max_length=schema.MAX_MECHS), FailFast()] = []
 
 
 class ParentSpec(Part):
@@ -208,8 +175,8 @@ class ParentSpec(Part):
     file: Text
     sha256: Annotated[str, Field(pattern=SHA256)]
     tick: Count
-    set: Annotated[dict[str, Text], Field(max_length=MAX_NAMES)] = {}
-    changes: Annotated[dict[str, Real], Field(max_length=MAX_NAMES)] = {}
+    set: Annotated[dict[str, Text], Field(max_length=schema.MAX_NAMES)] = {}
+    changes: Annotated[dict[str, Real], Field(max_length=schema.MAX_NAMES)] = {}
     still: Texts = []
     seed: Count = 0
 
@@ -222,15 +189,15 @@ class Header(Part):
     """
 
     schema_: Annotated[list[Count], Field(alias="schema", min_length=2, max_length=2), FailFast()]
-    mechs: Annotated[int, Field(ge=1, le=MAX_MECHS)]
-    tick_hz: Annotated[float, Field(gt=0, le=TICK_HZ_LIMIT, allow_inf_nan=False)]
-    frame_ticks: Annotated[int, Field(ge=1, le=MAX_CHUNK_TICKS)]
+    mechs: Annotated[int, Field(ge=1, le=schema.MAX_MECHS)]
+    tick_hz: Annotated[float, Field(gt=0, le=schema.TICK_HZ_LIMIT, allow_inf_nan=False)]
+    frame_ticks: Annotated[int, Field(ge=1, le=schema.MAX_CHUNK_TICKS)]
     chunk_ticks: Count
     created: Annotated[float, Field(ge=0, le=MAX_TIME, allow_inf_nan=False)]
     echelon: Text
     sim_version: Count
     teams: Annotated[list[TeamHeader], Field(min_length=2, max_length=2), FailFast()]
-    roster: Annotated[list[RosterEntry], Field(min_length=1, max_length=MAX_MECHS), FailFast()]
+    roster: Annotated[list[RosterEntry], Field(min_length=1, max_length=schema.MAX_MECHS), FailFast()]
     seed: Whole
     map_seed: Whole
     env: Count
@@ -245,14 +212,14 @@ class Header(Part):
     sensing: SensingSpec
     without: Texts
     changes: dict[str, Any]
-    chassis: Annotated[list[ChassisEntry], Field(max_length=MAX_NAMES), FailFast()]
-    weapons: Annotated[list[WeaponEntry], Field(max_length=MAX_NAMES), FailFast()]
+    chassis: Annotated[list[ChassisEntry], Field(max_length=schema.MAX_NAMES), FailFast()]
+    weapons: Annotated[list[WeaponEntry], Field(max_length=schema.MAX_NAMES), FailFast()]
     materials: Texts
     events: Texts
     flags: Texts
     hit_flags: Texts
     cooldowns: Texts
-    columns: Annotated[list[FrameColumnSpec], Field(max_length=MAX_NAMES), FailFast()]
+    columns: Annotated[list[FrameColumnSpec], Field(max_length=schema.MAX_NAMES), FailFast()]
     tables: Annotated[list[TableSpec], Field(max_length=MAX_TABLES), FailFast()]
     config: dict[str, Any]
     insight: InsightSpec = ABSENT
@@ -264,7 +231,7 @@ class Header(Part):
 class Outcome(Part):
     """How a match ended; scores, hit points and living mechs of both teams at its last frame."""
 
-    winner: Annotated[int, Field(ge=UNDECIDED, le=MAX_NAMES)]
+    winner: Annotated[int, Field(ge=schema.UNDECIDED, le=schema.MAX_NAMES)]
     reason: Text
     ticks: Count
     score: Pair
@@ -283,10 +250,10 @@ class Moment(Part):
     from_: Annotated[Real, Field(alias="from")]
     to: Real
     kind: Caption
-    rank: Annotated[int, Field(ge=1, le=MAX_MOMENTS)]
+    rank: Annotated[int, Field(ge=1, le=schema.MAX_MOMENTS)]
     score: Real
     team: Annotated[int, Field(ge=-1, le=1)]
-    mechs: Annotated[list[Caption], Field(max_length=MAX_MOMENT_MECHS), FailFast()]
+    mechs: Annotated[list[Caption], Field(max_length=schema.MAX_MOMENT_MECHS), FailFast()]
     before: Share
     after: Share
     caption: Caption
@@ -321,10 +288,10 @@ class Coaching(Part):
     tested: Count
     runs: Count
     seed: Count
-    mistakes: Annotated[list[Mistake], Field(max_length=MAX_MISTAKES), FailFast()]
+    mistakes: Annotated[list[Mistake], Field(max_length=schema.MAX_MISTAKES), FailFast()]
 
 
-Block = Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_ROWS)], bytes], Field(strict=False)]
+Block = Annotated[tuple[Annotated[int, Field(ge=0, le=schema.MAX_ROWS)], bytes], Field(strict=False)]
 """Number of rows and bytes of a table."""
 Blocks = Annotated[list[Block], Field(max_length=MAX_TABLES), FailFast()]
 
@@ -332,7 +299,7 @@ Blocks = Annotated[list[Block], Field(max_length=MAX_TABLES), FailFast()]
 class ChunkRecord(Part):
     """The CHUNK record: frames, their columns, tables and hash."""
 
-    f: Annotated[int, Field(ge=1, le=MAX_FRAMES)]
+    f: Annotated[int, Field(ge=1, le=schema.MAX_FRAMES)]
     c: bytes
     t: Blocks
     h: Annotated[bytes, Field(max_length=MAX_HASH_BYTES)]
@@ -347,8 +314,8 @@ class IndexRecord(Part):
     t: Blocks
     world: Annotated[list[Count], Field(min_length=2, max_length=2)] | None
     outcome: Outcome | None
-    moments: Annotated[list[Moment], Field(max_length=MAX_MOMENTS), FailFast()]
-    coached: Annotated[list[Coaching], Field(max_length=MAX_COACHINGS), FailFast()] = []
+    moments: Annotated[list[Moment], Field(max_length=schema.MAX_MOMENTS), FailFast()]
+    coached: Annotated[list[Coaching], Field(max_length=schema.MAX_COACHINGS), FailFast()] = []
     recorded: Count = 0
 
 
@@ -390,7 +357,7 @@ class Index:
 
 
 P = TypeVar("P", bound=Part)
-INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in INDEX_TABLES}
+INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in schema.INDEX_TABLES}
 
 
 def forms() -> dict[str, dict[str, Any]]:
@@ -399,7 +366,7 @@ def forms() -> dict[str, dict[str, Any]]:
 
 
 def _form(model: type[Part]) -> dict[str, Any]:
-    schema = model.model_json_schema()
+    whole = model.model_json_schema()
 
     def plain(part: Any) -> Any:
         if isinstance(part, list):
@@ -407,14 +374,14 @@ def _form(model: type[Part]) -> dict[str, Any]:
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
-            return plain(schema["$defs"][part["$ref"].rpartition("/")[2]])
+            return plain(whole["$defs"][part["$ref"].rpartition("/")[2]])
         skipped = ("title", "description", "default", "$defs", "additionalProperties", "maxProperties")
         properties = {"properties": {key: plain(value) for key, value in part.get("properties", {}).items()}}
         return {key: plain(value) for key, value in part.items() if key not in (*skipped, "properties")} | (
             properties if "properties" in part else {}
         )
 
-    return plain(schema)
+    return plain(whole)
 
 
 def parse_header(header: Mapping[str, Any], name: str) -> None:
@@ -433,10 +400,10 @@ def parse_header(header: Mapping[str, Any], name: str) -> None:
             raise ValueError(f"roster has {len(parsed.roster)} mechs, expected {parsed.mechs}")
         if max(mech.chassis for mech in parsed.roster) >= len(parsed.chassis):
             raise ValueError(f"roster has a mech of another class than the {len(parsed.chassis)} listed ones")
-        if prod(parsed.world.size) > MAX_RAW_BYTES - WORLD_HEAD.size:
-            raise ValueError(f"world has {prod(parsed.world.size)} voxels, expected at most {MAX_RAW_BYTES}")
-        if (width := Layout(columns, parsed.mechs).width) > MAX_VALUES:
-            raise ValueError(f"frames have {width} values, expected at most {MAX_VALUES}")
+        if prod(parsed.world.size) > schema.MAX_RAW_BYTES - schema.WORLD_HEAD.size:
+            raise ValueError(f"world has {prod(parsed.world.size)} voxels, expected at most {schema.MAX_RAW_BYTES}")
+        if (width := Layout(columns, parsed.mechs).width) > schema.MAX_VALUES:
+            raise ValueError(f"frames have {width} values, expected at most {schema.MAX_VALUES}")
     except ValueError as error:
         raise ReplayError(f"the header of replay {name!r} is invalid: {error}") from None
 
@@ -462,8 +429,8 @@ def parse_chunk(
         }
     except ValueError as error:
         raise ReplayError(f"chunk is damaged: {error}") from None
-    if (cells := sum(int(rows[name]["run"].sum()) for name in RUNS)) > MAX_CELLS:
-        raise ReplayError(f"chunk changes {cells} voxels, expected at most {MAX_CELLS}")
+    if (cells := sum(int(rows[name]["run"].sum()) for name in RUNS)) > schema.MAX_CELLS:
+        raise ReplayError(f"chunk changes {cells} voxels, expected at most {schema.MAX_CELLS}")
     ticks = columns["tick"][:, 0]
     if ticks[0] != 0 or ticks[-1] != ref.tick1 - ref.tick0 or (ticks[1:] < ticks[:-1]).any():
         raise ReplayError(f"chunk has ticks {ticks[0]} to {ticks[-1]}, expected 0 to {ref.tick1 - ref.tick0}")
@@ -476,9 +443,9 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
     Raises ``ReplayError`` for chunks outside the file, out of order or longer than a match, and for too many values.
     """
     index = _validate(IndexRecord, body, "index")
-    if len(index.t) < len(INDEX_TABLES):
-        raise ReplayError(f"index has {len(index.t)} tables, expected {len(INDEX_TABLES)}")
-    blocks = {table.name: block for table, block in zip(INDEX_TABLES, index.t, strict=False)}
+    if len(index.t) < len(schema.INDEX_TABLES):
+        raise ReplayError(f"index has {len(index.t)} tables, expected {len(schema.INDEX_TABLES)}")
+    blocks = {table.name: block for table, block in zip(schema.INDEX_TABLES, index.t, strict=False)}
     _check_values(sum(INDEX_LAYOUTS[name].width * rows for name, (rows, _) in blocks.items()))
     for name, limit in INDEX_ROWS.items():
         rows, data = blocks[name]
@@ -487,13 +454,13 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
         if len(data) != (expected := rows * INDEX_LAYOUTS[name].row_bytes):
             raise ReplayError(f"index has {len(data)} bytes of {name}, expected {expected}")
     rows, data = blocks.pop("chunks")
-    if rows * HEAD.size > end:
+    if rows * schema.HEAD.size > end:
         raise ReplayError(f"index has {rows} chunks, more than fit before byte {end}")
     chunks = [ChunkRef(*row) for row in INDEX_LAYOUTS["chunks"].decode(data, rows).tolist()]
     previous = FIRST_CHUNK
     for ref in chunks:
         previous = check_ref(ref, previous, end, tick_hz)
-    if index.world is not None and not len(MAGIC) <= index.world[0] <= end - HEAD.size:
+    if index.world is not None and not len(schema.MAGIC) <= index.world[0] <= end - schema.HEAD.size:
         raise ReplayError(f"index has a world at byte {index.world[0]}, expected one before byte {end}")
     coached, recorded = body.get("coached", []), index.recorded
     if recorded not in (0, end):
@@ -503,25 +470,35 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
 
 def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> ChunkRef:
     """Return a chunk's reference; raise ``ReplayError`` unless it follows ``previous`` and ends before ``end``."""
-    placed = previous.offset + previous.length <= ref.offset and ref.offset % ALIGNMENT == 0
-    if not placed or ref.length < HEAD.size or ref.offset + ref.length > end:
+    placed = previous.offset + previous.length <= ref.offset and ref.offset % schema.ALIGNMENT == 0
+    if not placed or ref.length < schema.HEAD.size or ref.offset + ref.length > end:
         raise ReplayError(f"chunk at byte {ref.offset} has {ref.length} bytes, expected it within the file")
-    if not previous.tick1 <= ref.tick0 <= ref.tick1 <= min(ref.tick0 + MAX_CHUNK_TICKS, MAX_SECONDS * tick_hz):
+    if (
+        not previous.tick1
+        <= ref.tick0
+        <= ref.tick1
+        <= min(ref.tick0 + schema.MAX_CHUNK_TICKS, schema.MAX_SECONDS * tick_hz)
+    ):
         raise ReplayError(f"chunk at byte {ref.offset} has ticks {ref.tick0} to {ref.tick1}, expected later, few ones")
     return ref
 
 
-FIRST_CHUNK = ChunkRef(len(MAGIC), 0, 0, 0)
+FIRST_CHUNK = ChunkRef(len(schema.MAGIC), 0, 0, 0)
 """Predecessor of a match's first chunk."""
-INDEX_ROWS = {"chunks": MAX_CHUNKS, "series": MAX_SECONDS, "markers": MAX_MARKERS, "win": MAX_WIN_POINTS}
+INDEX_ROWS = {
+    "chunks": schema.MAX_CHUNKS,
+    "series": schema.MAX_SECONDS,
+    "markers": schema.MAX_MARKERS,
+    "win": schema.MAX_WIN_POINTS,
+}
 
 
 def _check_version(header: Mapping[str, Any], name: str) -> None:
     """Raise ``ReplayError`` for another major schema, whose other fields may have any form."""
-    schema = header.get("schema")
-    major = schema[0] if isinstance(schema, list) and schema else None
-    if isinstance(major, int) and major != SCHEMA_MAJOR:
-        raise ReplayError(f"replay {name!r} has schema {major}, expected {SCHEMA_MAJOR}; try another Echelon")
+    version = header.get("schema")
+    major = version[0] if isinstance(version, list) and version else None
+    if isinstance(major, int) and major != schema.SCHEMA_MAJOR:
+        raise ReplayError(f"replay {name!r} has schema {major}, expected {schema.SCHEMA_MAJOR}; try another Echelon")
 
 
 def _check_unique(kind: str, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -532,7 +509,7 @@ def _check_unique(kind: str, entries: Sequence[Mapping[str, Any]]) -> None:
 def _check_required(header: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a header that lacks a column or table that is read."""
     columns = {column["name"]: column for column in header["columns"]}
-    for required in COLUMNS:
+    for required in schema.COLUMNS:
         name, found = required.name, columns.get(required.name)
         if found is None:
             raise ValueError(f"it has no column {name!r}")
@@ -545,8 +522,8 @@ def _check_required(header: Mapping[str, Any]) -> None:
 
 
 def _check_values(count: int) -> None:
-    if count > MAX_VALUES:
-        raise ReplayError(f"replay record has {count} values, expected at most {MAX_VALUES}")
+    if count > schema.MAX_VALUES:
+        raise ReplayError(f"replay record has {count} values, expected at most {schema.MAX_VALUES}")
 
 
 def _validate(model: type[P], value: Mapping[str, Any], what: str) -> P:

@@ -15,33 +15,19 @@ from typing import Any
 import numpy as np
 
 from echelon.files import atomic_write, make_folder, remove_stale
+from echelon.replay import schema
 from echelon.replay.codec import ZLIB_LEVEL, LossyRecordWriter, RecordWriter, pack_map, world_hash
 from echelon.replay.columns import Ints, Layout
-from echelon.replay.schema import (
-    BASE,
-    CHUNK_INDEX,
-    CLOUDS,
-    EDITS,
-    EVENTS,
-    HASH_BYTES,
-    INDEX_TABLES,
-    MAX_MECHS,
-    MAX_RAW_BYTES,
-    ROUNDS,
-    TABLES,
-    UNDECIDED,
-    WORLD_HEAD,
-    WORLD_SUFFIX,
-    RecordType,
-    Table,
-)
 from echelon.replay.timeline import Timeline
 from echelon.state_files import IrregularFileError, read_bounded
 
 MAX_RUN = 255
 """Maximum number of cells in a row of runs."""
-LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in (*TABLES, *INDEX_TABLES)}
-NO_ROWS = {table.name: np.zeros((0, len(table.columns)), np.int64) for table in TABLES}
+LAYOUTS = {
+    table.name: Layout([column.to_header() for column in table.columns])
+    for table in (*schema.TABLES, *schema.INDEX_TABLES)
+}
+NO_ROWS = {table.name: np.zeros((0, len(table.columns)), np.int64) for table in schema.TABLES}
 TICK, KIND = 0, 1
 OWNER, SLOT = 1, 2
 """Column indices in rows of events and rounds."""
@@ -50,7 +36,7 @@ OWNER, SLOT = 1, 2
 def world_payload(material: Any) -> bytes:
     """Return the payload of a WORLD record with these materials ``uint8 [z, y, x]``."""
     z, y, x = material.shape
-    return WORLD_HEAD.pack(x, y, z, 0) + np.ascontiguousarray(material.transpose(1, 2, 0), np.uint8).tobytes()
+    return schema.WORLD_HEAD.pack(x, y, z, 0) + np.ascontiguousarray(material.transpose(1, 2, 0), np.uint8).tobytes()
 
 
 def store_world(folder: Path, payload: bytes) -> Path:
@@ -59,7 +45,7 @@ def store_world(folder: Path, payload: bytes) -> Path:
     The modification time of an existing file is updated, so that cleaning up unused worlds keeps it; temporary files
     that killed processes left there are deleted.
     """
-    path = folder / f"{world_hash(payload)}{WORLD_SUFFIX}"
+    path = folder / f"{world_hash(payload)}{schema.WORLD_SUFFIX}"
     if _contains_world(path, payload):
         os.utime(path)
     else:
@@ -71,7 +57,7 @@ def store_world(folder: Path, payload: bytes) -> Path:
 
 def _contains_world(path: Path, payload: bytes) -> bool:
     try:
-        stored = read_bounded(path, MAX_RAW_BYTES)
+        stored = read_bounded(path, schema.MAX_RAW_BYTES)
         return zlib.decompressobj().decompress(stored, len(payload) + 1) == payload
     except (FileNotFoundError, IrregularFileError, ValueError, zlib.error):
         return False
@@ -79,7 +65,7 @@ def _contains_world(path: Path, payload: bytes) -> bool:
 
 def chain_hash(previous: bytes, state: bytes) -> bytes:
     """Return the next hash of the chain: of the previous hash and ``state``."""
-    return hashlib.sha256(previous + state).digest()[:HASH_BYTES]
+    return hashlib.sha256(previous + state).digest()[: schema.HASH_BYTES]
 
 
 class MatchWriter:
@@ -92,7 +78,7 @@ class MatchWriter:
     def __init__(
         self, path: Path, header: Mapping[str, Any], world: bytes, *, worlds: Path | None = None, lossy: bool = False
     ) -> None:
-        x, y, z, _ = WORLD_HEAD.unpack_from(world)
+        x, y, z, _ = schema.WORLD_HEAD.unpack_from(world)
         self.header = {**header, "world": {"sha256": world_hash(world), "size": [x, y, z]}}
         self.layout = Layout(header["columns"], int(header["mechs"]))
         if worlds is not None:
@@ -102,13 +88,13 @@ class MatchWriter:
         self._records = LossyRecordWriter(path) if lossy else RecordWriter(path)
         self._timeline = Timeline(header)
         self._chunks: list[list[int]] = []
-        self._hash = bytes(HASH_BYTES)
+        self._hash = bytes(schema.HASH_BYTES)
         self._edited: dict[int, int] = {}
-        self._base = NO_ROWS[BASE.name]
-        self._records.append(RecordType.HEADER, pack_map(self.header))
+        self._base = NO_ROWS[schema.BASE.name]
+        self._records.append(schema.RecordType.HEADER, pack_map(self.header))
         self._world = None
         if worlds is None:
-            at = self._records.append(RecordType.WORLD, world)
+            at = self._records.append(schema.RecordType.WORLD, world)
             self._world = [at, self._records.offset - at]
 
     @property
@@ -119,7 +105,7 @@ class MatchWriter:
     def start_edited(self, cells: Ints) -> None:
         """Begin with voxels that differ from the world: rows of cell and material, sorted by cell."""
         self._edited = dict(cells.tolist())
-        self._base = encode_runs(cells) if len(cells) else NO_ROWS[BASE.name]
+        self._base = encode_runs(cells) if len(cells) else NO_ROWS[schema.BASE.name]
 
     def chunk(self, frames: Ints, tables: Mapping[str, Ints], digest: bytes = b"") -> None:
         """Write a chunk with frames ``[F, W]``, of which the first repeats the last frame of the previous chunk.
@@ -133,23 +119,28 @@ class MatchWriter:
         if len(events):
             events = events[np.argsort(events[:, KIND], kind="stable")]
         if len(rounds):
-            rounds = rounds[np.argsort(rounds[:, OWNER] * MAX_MECHS + rounds[:, SLOT], kind="stable")]
+            rounds = rounds[np.argsort(rounds[:, OWNER] * schema.MAX_MECHS + rounds[:, SLOT], kind="stable")]
         edits = tables.get("edits", NO_ROWS["base"])
-        rows = {EVENTS.name: events, ROUNDS.name: rounds, BASE.name: self._base, EDITS.name: NO_ROWS[EDITS.name]}
+        rows = {
+            schema.EVENTS.name: events,
+            schema.ROUNDS.name: rounds,
+            schema.BASE.name: self._base,
+            schema.EDITS.name: NO_ROWS[schema.EDITS.name],
+        }
         if len(edits):
-            rows[EDITS.name] = relative_ticks(encode_runs(edits), ticks[0])
+            rows[schema.EDITS.name] = relative_ticks(encode_runs(edits), ticks[0])
             self._edited.update(zip(edits[:, 1].tolist(), edits[:, 2].tolist(), strict=True))
-        rows[EVENTS.name] = events = relative_ticks(events, ticks[0])
-        rows[CLOUDS.name] = relative_ticks(tables.get("clouds", NO_ROWS["clouds"]), ticks[0])
+        rows[schema.EVENTS.name] = events = relative_ticks(events, ticks[0])
+        rows[schema.CLOUDS.name] = relative_ticks(tables.get("clouds", NO_ROWS["clouds"]), ticks[0])
         self._hash = chain_hash(self._hash, digest or frames[-1].tobytes())
         frames = relative_ticks(frames, ticks[0])
         payload = {
             "f": len(frames),
             "c": self.layout.encode(frames),
-            "t": [_block(table, rows[table.name]) for table in TABLES],
+            "t": [_block(table, rows[table.name]) for table in schema.TABLES],
             "h": self._hash,
         }
-        at = self._records.append(RecordType.CHUNK, pack_map(payload), ticks=ticks)
+        at = self._records.append(schema.RecordType.CHUNK, pack_map(payload), ticks=ticks)
         self._chunks.append([at, self._records.offset - at, *ticks])
         self._timeline.add(
             self.layout.split(frames), dict(zip(LAYOUTS["events"].names, events.T, strict=True)), ticks[0]
@@ -159,19 +150,19 @@ class MatchWriter:
 
     def state(self, tick: int, payload: bytes) -> None:
         """Write a STATE record of the state after ``tick`` ticks."""
-        self._records.append(RecordType.STATE, payload, ticks=(tick, tick))
+        self._records.append(schema.RecordType.STATE, payload, ticks=(tick, tick))
 
     def seat(self, ticks: tuple[int, int], payload: bytes) -> None:
-        self._records.append(RecordType.SEAT, payload, ticks=ticks)
+        self._records.append(schema.RecordType.SEAT, payload, ticks=ticks)
 
-    def close(self, *, winner: int = UNDECIDED, reason: str = "") -> None:
+    def close(self, *, winner: int = schema.UNDECIDED, reason: str = "") -> None:
         """Append index and outcome and close the file."""
         ticks = self._chunks[-1][3] if self._chunks else 0
         outcome = {"winner": winner, "reason": reason, "ticks": ticks}
         outcome |= {name: self._timeline.last.get(name, [0.0, 0.0]) for name in ("score", "hp", "alive")}
         rows, moments = self._timeline.tables(winner)
-        rows[CHUNK_INDEX.name] = np.array(self._chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns))
-        tables = [_block(table, rows[table.name]) for table in INDEX_TABLES]
+        rows[schema.CHUNK_INDEX.name] = np.array(self._chunks, np.int64).reshape(-1, len(schema.CHUNK_INDEX.columns))
+        tables = [_block(table, rows[table.name]) for table in schema.INDEX_TABLES]
         self._records.close({"t": tables, "world": self._world, "outcome": outcome, "moments": moments})
 
     def abandon(self) -> None:
@@ -202,5 +193,5 @@ def encode_runs(rows: Ints) -> Ints:
     return np.column_stack([*(column[at] for column in lead), cell[at], lengths, kind[at]])
 
 
-def _block(table: Table, rows: Ints) -> list[Any]:
+def _block(table: schema.Table, rows: Ints) -> list[Any]:
     return [len(rows), LAYOUTS[table.name].encode(rows) if len(rows) else b""]

@@ -15,7 +15,7 @@ from echelon.arena.verify import compare, replay_actions, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank_for
-from echelon.replay import codec
+from echelon.replay import codec, schema
 from echelon.replay.columns import Layout, bounds
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
@@ -130,7 +130,7 @@ def forged(path: Path, folder: Path, change=lambda columns, tables, header: None
         ref, chunk, header = replay.chunks[CHANGED], replay.chunk(CHANGED), replay.header
         record = replay.chunk_bytes(CHANGED)
     head = codec.parse_head(record)
-    body = codec.unpack_map(codec.unpack_payload(head, record[codec.HEAD.size :][: head.stored]))
+    body = codec.unpack_map(codec.unpack_payload(head, record[schema.HEAD.size :][: head.stored]))
     layout = Layout(header["columns"], header["mechs"])
     rows = np.concatenate([chunk.frames[c["name"]] for c in header["columns"]], axis=1)
     tables = {name: np.stack(list(columns.values()), axis=1) for name, columns in chunk.tables.items()}

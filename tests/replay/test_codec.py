@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from echelon.files import reason_of
-from echelon.replay import codec
+from echelon.replay import codec, schema
 from echelon.replay.codec import (
     TRAILER_BYTES,
     LossyRecordWriter,
@@ -80,7 +80,7 @@ def test_pack_record_rejects_payloads_above_their_limit(monkeypatch):
     assert parse_head(pack_record(RecordType.TRAILER, bytes(LIMIT))).raw == LIMIT
     expected = f"replay record has {LIMIT + 1} bytes, expected at most {LIMIT}"
     assert message(pack_record, RecordType.TRAILER, bytes(LIMIT + 1)) == expected
-    monkeypatch.setattr(codec, "MAX_STORED_BYTES", 100)
+    monkeypatch.setattr(schema, "MAX_STORED_BYTES", 100)
     assert parse_head(pack_record(200, bytes(100), codec=Codec.NONE)).stored == 100
     with pytest.raises(ReplayError, match="^replay record has 101 bytes"):
         pack_record(200, bytes(101), codec=Codec.NONE)
@@ -136,9 +136,9 @@ def test_check_magic_returns_the_size_of_a_replay(tmp_path, monkeypatch):
     (tmp_path / "a.zip").write_bytes(b"PK" + MAGIC)
     with open(tmp_path / "a.ecr", "rb") as file, open(tmp_path / "a.zip", "rb") as other:
         file.seek(5)
-        monkeypatch.setattr(codec, "MAX_FILE_BYTES", 10)
+        monkeypatch.setattr(schema, "MAX_FILE_BYTES", 10)
         assert check_magic(file, "a.ecr") == 10
-        monkeypatch.setattr(codec, "MAX_FILE_BYTES", 9)
+        monkeypatch.setattr(schema, "MAX_FILE_BYTES", 9)
         assert message(check_magic, file, "a.ecr") == "replay 'a.ecr' has 10 bytes, expected at most 9"
         assert message(check_magic, other, "a.zip") == "'a.zip' is not an Echelon replay (.ecr)"
 
@@ -164,7 +164,7 @@ def test_scan_yields_complete_records_from_the_start(monkeypatch):
     assert found(0) == []
     file = io.BytesIO(data[: end - 1])
     assert found(end - 1) == offsets[:2], "a payload is missing"
-    monkeypatch.setattr(codec, "MAX_CHUNKS", 1)
+    monkeypatch.setattr(schema, "MAX_CHUNKS", 1)
     file = io.BytesIO(data)
     assert found(len(data)) == offsets[:2], "one more than there may be chunks, so that the reader notices"
 

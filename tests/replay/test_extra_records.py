@@ -7,7 +7,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from echelon.replay import codec
+from echelon.replay import codec, schema
 from echelon.replay.codec import ReplayError, pack_map
 from echelon.replay.extra_records import DTYPES, pack_seat, pack_state, parse_seat, parse_state, read_seats, state_heads
 from echelon.replay.reader import Replay
@@ -149,7 +149,7 @@ def test_state_that_claims_too_much_is_not_read(tmp_path):
 
 
 def test_count_of_records_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("echelon.replay.reader.MAX_STATES", 20)
+    monkeypatch.setattr("echelon.replay.schema.MAX_STATES", 20)
     record = codec.pack_record(RecordType.STATE, b"\x80", ticks=(1, 1))
     with Replay(with_inserted(write_match(tmp_path / "m.ecr", 3), tmp_path, record * 25)) as replay:
         assert len(state_heads(replay)) == 20
@@ -172,7 +172,7 @@ def test_records_behind_the_last_chunk_are_found_with_and_without_index(tmp_path
     tail = state_record(1) + state_record(2)
     opened.write_bytes(data[:end] + tail)
     assert ticks_of(opened) == [1, 2]
-    opened.write_bytes(data[:end] + tail + state_record(3)[: codec.HEAD.size])  # is being written
+    opened.write_bytes(data[:end] + tail + state_record(3)[: schema.HEAD.size])  # is being written
     assert ticks_of(opened) == [1, 2]
     claimed = Record(RecordType.STATE, bytes(64), ticks=(3, 3), raw=BUDGETS[RecordType.STATE].raw_bytes + 1).pack()
     opened.write_bytes(data[:end] + tail + claimed + state_record(4))
@@ -196,7 +196,7 @@ def test_count_of_visited_records_is_bounded(tmp_path, monkeypatch):
             offset += head.length
     assert len(kinds) > 9  # the header, and more
     for most, found in ((len(kinds) - 1, []), (len(kinds), [1])):
-        monkeypatch.setattr("echelon.replay.reader.MAX_CHUNKS", most)
+        monkeypatch.setattr("echelon.replay.schema.MAX_CHUNKS", most)
         assert ticks_of(path) == found
 
 
@@ -206,7 +206,7 @@ def test_record_with_a_wrong_checksum_is_not_whole(tmp_path):
         (head,) = replay.extra_heads(RecordType.STATE)
         assert replay.is_whole(head) is True
     data = bytearray(path.read_bytes())
-    data[head.offset + codec.HEAD.size] ^= 1
+    data[head.offset + schema.HEAD.size] ^= 1
     path.write_bytes(data)
     with Replay(path) as replay:
         assert replay.is_whole(head) is False

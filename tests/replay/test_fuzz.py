@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.replay import codec
+from echelon.replay import codec, schema
 from echelon.replay.reader import Replay, ReplayError
 from tests.replay.golden import GOLDEN
 
@@ -32,9 +32,9 @@ class Whole:
         with Replay(path) as replay, open(path, "rb") as file:
             heads = [codec.read_head(file, c.offset) for c in replay.chunks]
             self.starts = [head.offset for head in heads]
-            self.ends = [head.offset + codec.HEAD.size + head.stored for head in heads]
+            self.ends = [head.offset + schema.HEAD.size + head.stored for head in heads]
             # without padding
-            self.sizes = [codec.HEAD.size + head.stored for head in heads]
+            self.sizes = [schema.HEAD.size + head.stored for head in heads]
             self.records = [replay.chunk_bytes(n)[:size] for n, size in enumerate(self.sizes)]
             self.hashes = [replay.chunk(n).hash for n in range(len(heads))]
 

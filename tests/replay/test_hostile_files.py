@@ -378,14 +378,14 @@ def test_timeline_memory_depends_on_seconds_not_frames(tmp_path):
 
 def test_runs_of_a_chunk_cover_a_limited_number_of_voxels(tmp_path, monkeypatch):
     with Replay(write_match(tmp_path / "m.ecr", 3)) as replay:
-        monkeypatch.setattr("echelon.replay.validate.MAX_CELLS", 2)
+        monkeypatch.setattr("echelon.replay.schema.MAX_CELLS", 2)
         assert len(replay.chunk(0).tables["edits"]["cell"]) > 0
         with pytest.raises(ReplayError, match="chunk changes [0-9]+ voxels, expected at most 2"):
             replay.chunk(2)
 
 
 def test_timeline_lists_a_limited_number_of_markers(tmp_path, monkeypatch):
-    monkeypatch.setattr("echelon.replay.timeline.MAX_MARKERS", 3)
+    monkeypatch.setattr("echelon.replay.schema.MAX_MARKERS", 3)
     with Replay(write_match(tmp_path / "m.ecr", 5)) as replay:
         assert len(replay.timeline()["markers"]) == 3 and replay.complete
 

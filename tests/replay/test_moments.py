@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.replay import match_text
+from echelon.replay import match_text, schema
 from echelon.replay import moments as module
 from echelon.replay.moments import AGAINST, BONUS, MIN_SCORE, MomentScan, TurningPoint
 from echelon.replay.reader import Replay
@@ -302,7 +302,7 @@ def test_long_match_has_a_bounded_number_of_samples(monkeypatch):
     match = Match()
     match.kill(15.0, 1, 4)
     monkeypatch.setattr(module, "MAX_SAMPLES", 16)
-    monkeypatch.setattr(module, "MAX_WIN_POINTS", 6)
+    monkeypatch.setattr(schema, "MAX_WIN_POINTS", 6)
     scan = MomentScan(match.header, model())
     for first in range(0, len(match.tick) - 1, 8):
         scan.add(*match.chunk(slice(first, first + 9)))

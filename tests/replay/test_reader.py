@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from echelon.replay import codec, reader
+from echelon.replay import codec, reader, schema
 from echelon.replay.codec import ReplayError, pack_map, pack_record, parse_head, unpack_map, unpack_payload, world_hash
 from echelon.replay.columns import GrowingRows, Layout
 from echelon.replay.reader import Replay, _plain
@@ -204,7 +204,7 @@ def test_scan_stops_at_the_greatest_number_of_chunks(whole, tmp_path, monkeypatc
     data, refs, _ = whole
     path = tmp_path / "m.ecr"
     path.write_bytes(data[: refs[4].offset])
-    monkeypatch.setattr(reader, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(schema, "MAX_CHUNKS", 3)
     with Replay(path) as replay:
         assert len(replay.chunks) == 3
 

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from echelon.replay import reader
+from echelon.replay import schema
 from echelon.replay.codec import pack_map, pack_record, world_hash
 from echelon.replay.reader import Replay, read_world
 from echelon.replay.schema import MAGIC, WORLD_HEAD, WORLDS_FOLDER, RecordType
@@ -74,9 +74,9 @@ def test_read_world_reads_no_more_than_the_limit(tmp_path, monkeypatch):
     size = world.stat().st_size
     world.write_bytes(world.read_bytes() + bytes(99))
     assert read_world(world, WORLD_BYTES, "x") == payload, "what follows the stream is ignored"
-    monkeypatch.setattr(reader, "MAX_RAW_BYTES", size)
+    monkeypatch.setattr(schema, "MAX_RAW_BYTES", size)
     assert read_world(world, WORLD_BYTES, "x") == payload
-    monkeypatch.setattr(reader, "MAX_RAW_BYTES", size - 1)
+    monkeypatch.setattr(schema, "MAX_RAW_BYTES", size - 1)
     assert "is damaged" in message(read_world, world, WORLD_BYTES, "x")
 
 
