@@ -46,13 +46,11 @@ def learn(session: Session, updates: int) -> dict[str, Any]:
     stopwatch = Stopwatch(str(session.device))
     stopwatch.start()
     for _ in range(updates):
-        times = session.collector.collect()
-        collected = time.perf_counter()
-        session.collector.bootstrap(session.config.ppo.gae_lambda)
-        session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
+        began = time.perf_counter()
+        _, times = session.rollouts.advance(session.config.ppo.overlap)
         seconds["env"] += times.env_s
         seconds["forward"] += times.forward_s
-        seconds["update"] += time.perf_counter() - collected
+        seconds["update"] += time.perf_counter() - began - times.all_s
         steps += int(session.buffer.alive.sum())
     total = stopwatch.stop()
     shares = {f"{name}_share": value / total for name, value in seconds.items()}
@@ -74,8 +72,6 @@ def update(setting: Setting = ON_CPU) -> Iterator[Measure]:
     """The update alone on one rollout of quickstart."""
     with start_session(setting=setting) as session:
         learn(session, 1)
-        session.collector.collect()
-        session.collector.bootstrap(session.config.ppo.gae_lambda)
         steps = int(session.buffer.alive.sum())
 
         def measure() -> dict[str, Any]:
@@ -83,7 +79,8 @@ def update(setting: Setting = ON_CPU) -> Iterator[Measure]:
             stopwatch.start()
             for _ in range(MEASURED_UPDATES):
                 session.buffer.gae_computed = True
-                session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
+                rollouts = session.rollouts
+                session.trainer.update(rollouts.buffer, rollouts.start_state, rollouts.chunk_states)
             return {"per_s": MEASURED_UPDATES * steps / stopwatch.stop(), "unit": "learner agent-steps"}
 
         yield measure

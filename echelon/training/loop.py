@@ -37,7 +37,7 @@ from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.runtime.devices import release_cache
-from echelon.training.runtime.process import Clock, device_memory_mb, fault_point, peak_memory_mb
+from echelon.training.runtime.process import Clock, device_memory_mb, peak_memory_mb
 from echelon.training.session import MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2
@@ -93,26 +93,17 @@ def run(
         training = TrainingRun(session, emit, should_stop, want_checkpoint or (lambda: False), sync_records)
         training.start(resume)
         try:
-            while not (reason := training.end_reason()):
+            reason = ""
+            while not (reason := reason or training.end_reason()) or session.rollouts.waits:
                 timer = PhaseTimer()
                 session.set_progress()
                 training.apply_curriculum()
                 session.refresh_maps()
                 timer.mark("maps")
 
-                fault_point("train.rollout")
-                with session.profiler.region("collect"):
-                    times = session.collector.collect(training.should_abort)
-                timer.mark("collect")
-
-                fault_point("train.update")
-                with session.profiler.region("bootstrap"):
-                    session.collector.bootstrap(config.ppo.gae_lambda)
                 try:
-                    with session.profiler.region("update"):
-                        metrics = session.trainer.update(
-                            session.buffer, session.collector.start_state, session.collector.chunk_states
-                        )
+                    ahead = not reason and training.may_play_ahead()
+                    metrics, times = session.rollouts.advance(ahead, training.should_abort)
                 except ReloadCheckpoint as error:
                     training.reload(error)
                     continue
@@ -164,6 +155,8 @@ class TrainingRun:
         self.should_stop, self.want_checkpoint, self.sync_records = should_stop, want_checkpoint, sync_records
         self.last_checkpoint: Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
+        self._requested = False
+        """Whether a checkpoint is requested that waits for a rollout."""
         self._reported_parameters: dict[str, Any] = {}
         self._reloads: Counter[str] = Counter()
         """Number of reloads per checkpoint."""
@@ -272,7 +265,8 @@ class TrainingRun:
         s.source.record_outcomes(episodes, opponents)
         rates = records.activation_rates(s.buffer)
         duration_s = time.perf_counter() - timer.began
-        phases_s = {"env": times.env_s, "forward": times.forward_s, "update": timer.phases["update"]}
+        update_s = timer.phases["update"] - times.all_s
+        phases_s = {"env": times.env_s, "forward": times.forward_s, "update": update_s}
         other_s = duration_s - sum(phases_s.values()) - timer.phases["maps"]
         if s.config.bank_refresh_every:
             phases_s["maps"] = timer.phases["maps"]
@@ -329,10 +323,23 @@ class TrainingRun:
         if every and self.session.counters.update % every == 0:
             self.evaluate()
 
+    def may_play_ahead(self) -> bool:
+        """Return whether the next rollout may be played beside the coming update: neither save nor end follows it."""
+        config, update = self.session.config, self.session.counters.update + 1
+        saves = [every for every in (config.save_every, config.eval.every_updates) if every]
+        due = self._requested or update == config.max_updates or any(update % every == 0 for every in saves)
+        return config.ppo.overlap and not due
+
     def save_if_due(self) -> None:
-        """Save every ``save_every`` updates and on request, unless this update is saved already."""
+        """Save every ``save_every`` updates and on request, unless this update is saved already.
+
+        While a rollout waits, a request does too, for one update.
+        """
         s, c = self.session, self.session.counters
-        requested = s.group.broadcast(self.want_checkpoint())
+        requested = s.group.broadcast(self.want_checkpoint()) or self._requested
+        self._requested = requested and s.rollouts.waits
+        if s.rollouts.waits:
+            return
         if s.folder is not None and (requested or c.update % s.config.save_every == 0) and c.saved_update != c.update:
             self._try_save("requested" if requested else "scheduled")
 

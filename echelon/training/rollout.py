@@ -15,7 +15,8 @@ Shapes: ``T step, N learner row, D observation, A action, C chunk, H recurrent s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -92,6 +93,8 @@ class RolloutBuffer:
     """[N]"""
     team_size: int = 1
     """Neighbouring rows that are a team."""
+    updates_behind: int = 0
+    """Updates from the weights that played the rollout to those that its update begins with."""
     gae_computed: bool = False
     truncations: list[Truncation] = field(default_factory=list)
     """Where ``truncation_bonus`` comes from, so that it can be revalued."""
@@ -133,6 +136,15 @@ class RolloutBuffer:
             labels=zeros(*flat, action_dim) if has_labels else None,
             **stored,
         )
+
+    def copy_from(self, other: RolloutBuffer) -> None:
+        """Become equal to ``other``, in the same tensors."""
+        for item in fields(self):
+            own, new = getattr(self, item.name), getattr(other, item.name)
+            if isinstance(own, Tensor):
+                own.copy_(new)
+            else:
+                setattr(self, item.name, copy(new))
 
     def set_roles(self, roles: Tensor) -> None:
         """Set the mech class id of each row ``[N]``."""

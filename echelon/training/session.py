@@ -6,6 +6,7 @@ recurrent states, the environment's state, counters. ``echelon.training.loop`` h
 """
 
 import contextlib
+import copy
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ from echelon.training.ppo.actor import Actor
 from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutParts
 from echelon.training.ppo.execution import make_steps
 from echelon.training.ppo.optimizer import WeightAverage
+from echelon.training.ppo.rollouts import Rollouts
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer, schedule_factor
 from echelon.training.records import EpisodeStats, RowLayout
@@ -170,15 +172,17 @@ class Session:
         )
         obs_dtype = observation_dtype(self.device, ppo.amp, ppo.amp_dtype)
         has_labels = bool(config.teacher.policy)
-        self.buffer = RolloutBuffer.create(*shape, self.device, has_labels=has_labels, obs_dtype=obs_dtype)
+        buffer = RolloutBuffer.create(*shape, self.device, has_labels=has_labels, obs_dtype=obs_dtype)
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)
         teacher = make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main)
-        actor = Actor(self.env, self.policy, ppo, self.buffer.actions.device, pool=self.pool, teacher=teacher)
+        played = copy.deepcopy(self.policy) if ppo.overlap else self.policy
+        actor = Actor(self.env, played, ppo, buffer.actions.device, pool=self.pool, teacher=teacher)
         episodes, bootstraps = CollectedEpisodes(self.env.sizes.num_envs), config.env.truncation_bootstraps
-        parts = RolloutParts(actor, self.buffer, episodes, self.opponents, bootstraps)
+        parts = RolloutParts(actor, buffer, episodes, self.opponents, bootstraps)
         self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * config.num_envs)
+        self.rollouts = Rollouts(self.collector, self.trainer, self.policy, self.profiler)
 
     def __enter__(self) -> "Session":
         return self
@@ -192,6 +196,11 @@ class Session:
         self.profiler.close()
         self.pool.close()
         self.group.close()
+
+    @property
+    def buffer(self) -> RolloutBuffer:
+        """The rollout that was trained on last."""
+        return self.rollouts.buffer
 
     @property
     def folder(self) -> Path | None:
@@ -223,7 +232,7 @@ class Session:
         """Set what follows a schedule, except for curriculum parameters, for the coming update."""
         progress = self.progress
         teaching = teaching_at(self.config.teacher, progress)
-        self.trainer.set_progress(progress, teaching)
+        self.trainer.set_progress(progress, self.rollouts.teaching if self.rollouts.waits else teaching)
         self.collector.set_teaching(teaching)
 
     def begin(self) -> None:
@@ -431,6 +440,7 @@ class Session:
         self.ema.load_state_dict(saved.weights(self.device), state)
         self.trainer.load_state_dict(state["trainer"])
         self.counters = Counters(**state["counters"])
+        self.rollouts.waits = False
         self.episode_stats.load(state["window"])
         self.clock.restart(self.counters.elapsed_s)
         if self.league is not None:

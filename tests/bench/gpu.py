@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,10 @@ def recipe(*phases: Phase) -> tuple[Phase, ...]:
     return (Phase({**RECIPE, **plan}, updates=IMITATION_UPDATES), *phases)
 
 
+THIRDS = (Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL, 2 / 3), Phase(RECIPE | LONG))
 ARMS: dict[str, tuple[Phase, ...]] = {
-    "recipe": recipe(Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL, 2 / 3), Phase(RECIPE | LONG)),
+    "recipe": recipe(*THIRDS),
+    "recipe, overlapped": recipe(*(replace(phase, changes={**phase.changes, "ppo.overlap": True}) for phase in THIRDS)),
     "preset": (Phase({"save_every": 10**6}),),
     "recipe, 16 steps to the end": recipe(Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL)),
     "recipe, large minibatches": recipe(Phase(RECIPE)),

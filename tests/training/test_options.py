@@ -146,6 +146,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
                  and not bool(b.trainer.model.obs_normalizer.count)),
     "value-norm": ("ppo.value_norm", False, lambda d, b: d.metrics[0]["vf_loss"] != b.metrics[0]["vf_loss"]),
     "adam-eps": ("ppo.adam_eps", 0.5, lambda d, b: d.trainer.optimizer.param_groups[0]["eps"] == 0.5),
+    "overlap": ("ppo.overlap", True, lambda d, b: d.metrics[-1]["pg_loss"] != b.metrics[-1]["pg_loss"]),
     "activation-checkpointing": (
         "ppo.activation_checkpointing", True, lambda d, b: math.isclose(
             d.metrics[0]["loss"], b.metrics[0]["loss"], abs_tol=1e-4)),

@@ -73,7 +73,8 @@ class OpponentRunner:
         """Noise of a step of the schedule [K, W]; without columns its policies take the mean."""
         record = None
         if capture and self.device.type == "cuda":
-            record = partial(record_cuda_graph, memory=torch.cuda.graph_pool_handle())
+            memory, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)
+            record = partial(record_cuda_graph, memory=memory, stream=stream)
         self._act_scheduled = Replayed(self._act_in_schedule, record, warm_up=1)
 
     def reset(self) -> None:

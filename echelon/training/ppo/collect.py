@@ -80,6 +80,8 @@ class CollectTimes:
 
     env_s: float = 0.0
     forward_s: float = 0.0
+    all_s: float = 0.0
+    """With the values of the last observations."""
 
 
 @dataclass
@@ -162,9 +164,17 @@ class Collector:
         self._continues = False
 
     @torch.inference_mode()
-    def collect(self, should_abort: Callable[[], bool] = lambda: False) -> CollectTimes:
-        """Fill the rollout except for its advantages; raise ``CollectionAborted`` if ``should_abort`` says so."""
-        buffer, times = self.buffer, CollectTimes()
+    def collect(
+        self,
+        should_abort: Callable[[], bool] = lambda: False,
+        times: CollectTimes | None = None,
+        queued: Callable[[], None] = lambda: None,
+    ) -> CollectTimes:
+        """Fill the rollout except for its advantages, and add to ``times``.
+
+        Raises ``CollectionAborted`` if ``should_abort`` says so. ``queued`` is called when a GPU has all steps to do.
+        """
+        buffer, times = self.buffer, times or CollectTimes()
         if self._continues:
             buffer.begin()
         else:
@@ -183,6 +193,7 @@ class Collector:
                 self.parts.opponents.act()
             times.forward_s += time.perf_counter() - began
             self.steps.play(t, times)
+        queued()
         began = time.perf_counter()
         self.steps.end()
         times.env_s += time.perf_counter() - began

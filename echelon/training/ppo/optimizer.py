@@ -131,8 +131,8 @@ class LearningRate:
     Adam's first steps have the size of the learning rate whatever the gradient is, so the factor is low after a start,
     also that of PPO after an imitation, whose own factor is 1: it scores no action. From minibatch to minibatch it
     rises while the KL divergence from the collecting policy is below half of the target, and falls above its double.
-    The target grows linearly over an update, to the one at its end. Without ``ppo.kl_lr_target`` the factor stays at 1
-    once it is there. All lies on the device.
+    The target grows linearly over an update, to the one at its end; a rollout that is an update old begins there.
+    Without ``ppo.kl_lr_target`` the factor stays at 1 once it is there. All lies on the device.
     """
 
     def __init__(self, optimizer: Optimizer, config: PPOConfig, device: torch.device) -> None:
@@ -151,9 +151,9 @@ class LearningRate:
         self.factor.fill_(factor)
         self._apply()
 
-    def begin(self, minibatches: int) -> None:
-        """Begin an update whose epochs have ``minibatches`` in all."""
-        self._done.zero_()
+    def begin(self, minibatches: int, updates_behind: int = 0) -> None:
+        """Begin an update whose epochs have ``minibatches`` in all, ``updates_behind`` after the collecting policy."""
+        self._done.fill_(updates_behind)
         self._share.fill_(1.0 / minibatches)
 
     def follow(self, kl: Tensor) -> None:

@@ -115,6 +115,12 @@ class PPOTrainer:
         recomputed if None. Raises ``ValueError`` if the rollout has no advantages; a loss or gradient that is not
         finite is handled as ``nonfinite_policy`` says.
         """
+        return self.finish(self.begin(buffer, init_state, chunk_states))
+
+    def begin(
+        self, buffer: RolloutBuffer, init_state: LSTMState, chunk_states: ChunkStates | None = None
+    ) -> dict[str, Any]:
+        """Begin an update, on a GPU without waiting for its end, and return what ``finish`` needs."""
         buffer.require_ready()
         self.updates += 1
         cfg, kl, epochs = self.config, 0.0, 0
@@ -137,8 +143,12 @@ class PPOTrainer:
                 buffer.values.copy_(values)
                 buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), cfg.gamma, cfg.gae_lambda)
                 returns = self._normalize(buffer, update_statistics=False)
-        stats, before = self.minibatch_update.finish(before)
-        return self._averaged({**before, **self._metrics(stats), "kl": kl, "epochs": epochs})
+        return {**before, "kl": kl, "epochs": epochs}
+
+    def finish(self, begun: dict[str, Any]) -> dict[str, Any]:
+        """Wait for the update that has begun and return its metrics."""
+        stats, metrics = self.minibatch_update.finish(begun)
+        return self._averaged({**metrics, **self._metrics(stats)})
 
     def update_obs_normalizer(self, buffer: RolloutBuffer) -> None:
         self.minibatch_update.update_observations(self.model.obs_normalizer, buffer.obs, buffer.alive)
@@ -228,7 +238,7 @@ class PPOTrainer:
         self.minibatch_update.make_room(plan)
         plan = upload_plan(plan, self.device)
         if epoch == 0:
-            self.learning_rate.begin(cfg.update_epochs * len(plan))
+            self.learning_rate.begin(cfg.update_epochs * len(plan), buffer.updates_behind)
         counted = buffer.alive * buffer.present
         if cfg.burn_in_steps:
             counted = counted * (buffer.ages() >= cfg.burn_in_steps)

@@ -35,13 +35,14 @@ def capture_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
     return record_cuda_graph(work)
 
 
-def record_cuda_graph(work: Callable[[], Result], memory: Any = None) -> Callable[[], Result]:
+def record_cuda_graph(work: Callable[[], Result], memory: Any = None, stream: Any = None) -> Callable[[], Result]:
     """Capture ``work`` without running it and return a function that replays it, as ``capture_cuda_graph`` does.
 
     ``memory`` is a pool that the graph may share with others of which it is the only one that is still replayed.
+    Graphs that are replayed at the same time need ``stream``: the libraries' workspaces are those of a stream.
     """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=memory):
+    with torch.cuda.graph(graph, pool=memory, stream=stream):
         result = work()
 
     def replay() -> Result:
