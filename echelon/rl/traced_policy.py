@@ -250,18 +250,23 @@ class PolicyStack:
             with torch.inference_mode(False):
                 self._tensors = stack_module_state([_Acting(policy) for policy in policies])
 
-    def act(self, obs: Tensor, state: LSTMState, done: Tensor, noise: Tensor | None) -> tuple[Tensor, LSTMState]:
+    def act(
+        self, obs: Tensor, state: LSTMState, done: Tensor, noise: Tensor | None, policy: Tensor | None = None
+    ) -> tuple[Tensor, LSTMState]:
         """Return actions ``[G, R, A]`` and the next state, two parts ``[G, 1, R, H]``, as ``FlatPolicy.act`` does.
 
         ``obs [G, R, D]``, ``state`` (parts ``[G, 1, R, H]``), ``done [G, R]`` and ``noise [G, R, W]`` have the rows of
-        each policy.
+        each policy. With ``policy [C]``, the number of a policy for each of C blocks of rows, they have C blocks.
         """
         if self._tensors is None:
             single = (None if x is None else x[0] for x in (obs, *state, done, noise))
             action, h, c = (x.unsqueeze(0) for x in self._acting(*single))
         else:
             mapped = (0, 0, 0, 0, 0, 0, None if noise is None else 0)
-            action, h, c = torch.vmap(self._call, mapped)(*self._tensors, obs, *state, done, noise)
+            tensors = self._tensors
+            if policy is not None:
+                tensors = tuple({n: x.index_select(0, policy) for n, x in part.items()} for part in tensors)
+            action, h, c = torch.vmap(self._call, mapped)(*tensors, obs, *state, done, noise)
         return action, LSTMState(h, c)
 
     def _call(

@@ -10,8 +10,9 @@ import torch
 
 from echelon.config import EnvConfig, MixConfig, ModelConfig, OpponentConfig, TeacherConfig, WorldConfig
 from echelon.rl.build import build_model
+from echelon.rl.lstm_state import LSTMState
 from echelon.training.batch_options import Maps, Sides
-from echelon.training.opponents.schedule import OpponentSchedule
+from echelon.training.opponents.schedule import BLOCKS, OpponentSchedule
 from echelon.training.ppo.graph.capture import WARM_UP
 from echelon.training.ppo.graph.steps import GraphSteps, episode_slots
 from echelon.training.ppo.teacher import Teaching
@@ -52,7 +53,7 @@ def play(rollouts: int, *, on_device: bool, **run):
             found.append((tensors, ended, truncations))
             s.counters.update += 1
             s.snapshot()
-        groups = [len(group.rows) for group in s.opponents._schedules.groups]
+        groups = [group.count for group in s.opponents._schedules.groups]
         return found, (s.opponents.names, s.opponents.episodes, s.collector.carry(), groups)
 
 
@@ -191,8 +192,36 @@ def test_schedule_stays_at_its_last_opponent():
     for expected in ("b", "c", "c"):
         schedule.advance(over)
         assert schedule.name(0, int(schedule.slot[0])) == expected
-    assert schedule.taken([7, 0]) == [2, 0] and [group.rows.tolist() for group in schedule.groups] == [[[0, 1]]]
+    assert schedule.taken([7, 0]) == [2, 0] and [group.rows.tolist() for group in schedule.groups] == [[0, 1]]
     assert episode_slots(1) == 2 and episode_slots(64) == 3
+
+
+def test_scheduled_policies_act_for_their_own_rows_alone():
+    """Against one pass for each policy. Evaluated are at most all rows and a part of a block for each policy."""
+    envs, policies, widths = 40, 5, {"kind": "classic", "hidden_dim": 8, "lstm_hidden_dim": 6, "recurrence": "mingru"}
+    torch.manual_seed(0)
+    members = {f"past:{i}": build_model(ModelConfig(**widths), 7, 4).requires_grad_(False) for i in range(policies)}
+    names = [[f"past:{(e + s) % (policies + 2)}" for s in range(3)] for e in range(envs)]
+    env_of_row = torch.arange(2 * envs) // 2
+    schedule = OpponentSchedule(envs, torch.device("cpu"))
+    schedule.begin(names, members.get, env_of_row.numpy())
+    (group,) = schedule.groups
+    for highest in (1, 2, 3):
+        schedule.slot.copy_(torch.randint(0, highest, (envs,)))
+        rows = len(env_of_row)
+        obs, done, actions = torch.randn(rows, 7), (torch.rand(rows) < 0.2).float(), torch.full((rows, 4), 9.0)
+        state = LSTMState(torch.randn(1, rows, 6), torch.zeros(1, rows, 6))
+        before, noise = LSTMState(*(part.clone() for part in state)), torch.randn(rows, members["past:0"].noise_dim)
+        found = schedule.act(obs, state, done, noise, actions, env_of_row)
+        expected = actions.clone(), before.h.clone()
+        for name, policy in members.items():
+            own = torch.tensor([names[e][schedule.slot[e]] == name for e in env_of_row])
+            action, after = policy.act(obs[own], LSTMState(before.h[:, own], before.c[:, own]), done[own], noise[own])
+            expected[0][own], expected[1][:, own] = action, after.h
+        torch.testing.assert_close((found, state.h), expected)
+        assert (found == 9.0).all(1).any(), "rows of scripted opponents keep their actions"
+        blocks = group.blocks(schedule.current()[env_of_row])
+        assert blocks.rows.numel() <= len(group.rows) * (1 + 1 / BLOCKS) + policies
 
 
 def test_episode_log_has_the_newest_of_too_many_episodes():

@@ -2,11 +2,11 @@
 
 Opponents follow from seed, environment, episode and pool, and the pool changes between rollouts only. So the opponents
 of the next episodes of every environment are sampled before a rollout; within it a slot per environment counts its
-ended episodes, and each policy acts for the rows that it may have, where it has them. Policies of one architecture act
-in one forward pass.
+ended episodes. Policies of one architecture act in one forward pass: rows that may have one of them in the rollout are
+sorted in every step into blocks, each of one policy, whose number and size are fixed.
 
-Shapes: ``E environment, S slot, K opponent row, G policy, R row of a policy, D observation, A action,
-H recurrent state, W noise``.
+Shapes: ``E environment, S slot, K opponent row, P row that may have a policy of a group, G policy, C block,
+B row of a block, D observation, A action, H recurrent state, W noise``.
 """
 
 from __future__ import annotations
@@ -28,26 +28,57 @@ NO_POLICY = -1
 """Policy of a scripted opponent and of self-play."""
 
 
+BLOCKS = 8
+"""Blocks of a group for each policy, besides the last one of each, which is not full: few copies of the weights for
+few rows without a mech."""
+
+
+class Blocks(NamedTuple):
+    """Opponent rows in blocks, each of one policy."""
+
+    rows: Tensor
+    """[C, B]; the rest of a policy's last block repeats a row."""
+    policy: Tensor
+    """Number of each block's policy in its group [C]."""
+    place: Tensor
+    """Where ``rows`` has each opponent row [K], counted through all blocks; 0 where it does not."""
+    own: Tensor
+    """Whether ``rows`` has each opponent row [K, 1] bool."""
+
+    def choose(self, results: Tensor, otherwise: Tensor) -> Tensor:
+        """Return ``results [C, B, W]`` by opponent row ``[K, W]``; ``otherwise [K, W]`` where another policy acts."""
+        return torch.where(self.own, results.flatten(0, 1).index_select(0, self.place), otherwise)
+
+
 class ScheduledGroup(NamedTuple):
-    """Policies that act together, and the opponent rows that each may control in the rollout."""
+    """Policies that act together, and the opponent rows that they may control in the rollout."""
 
     policies: PolicyStack
     first: int
     """Number of the first policy; the others follow it."""
+    count: int
+    """Policies G."""
     rows: Tensor
-    """Opponent rows of each policy [G, R]; one with fewer repeats a row."""
-    places: Tensor
-    """Where ``rows`` has each opponent row [K, G], counted through all policies; 0 where a policy does not."""
+    """[P]"""
 
-    def choose(self, results: Tensor, policy: Tensor, otherwise: Tensor) -> Tensor:
-        """Return ``results [G, R, W]`` by opponent row ``[K, W]``; ``otherwise [K, W]`` where another policy acts.
+    def blocks(self, policy: Tensor) -> Blocks:
+        """Return the rows that policies of the group have now; ``policy [K]`` is the number of each row's policy.
 
-        ``policy [K]`` is the number of the policy that each row has now.
+        There are as many blocks as any division of the rows among the policies needs; one policy has one block.
         """
-        own = (policy >= self.first) & (policy < self.first + len(self.rows))
-        of = (policy - self.first).clamp(0, len(self.rows) - 1)
-        place = self.places.gather(1, of.unsqueeze(1)).squeeze(1)
-        return torch.where(own.unsqueeze(1), results.flatten(0, 1).index_select(0, place), otherwise)
+        size = -(-len(self.rows) // (BLOCKS * self.count)) if self.count > 1 else len(self.rows)
+        blocks = len(self.rows) // size + self.count if self.count > 1 else 1
+        numbers = torch.arange(self.count, device=policy.device)
+        has = (policy.index_select(0, self.rows) - self.first).unsqueeze(1) == numbers
+        end = (has.sum(0) + size - 1).div(size, rounding_mode="floor").cumsum(0)
+        start = torch.cat([end.new_zeros(1), end[:-1]]) * size
+        own, beyond = has.any(1), blocks * size
+        place = torch.where(own, (has * (start + has.cumsum(0) - 1)).sum(1), beyond)
+        rows = self.rows[:1].repeat(beyond + 1).scatter(0, place, self.rows)[:beyond]
+        everywhere = torch.zeros_like(policy).index_copy(0, self.rows, torch.where(own, place, 0))
+        owned = torch.zeros_like(policy, dtype=torch.bool).index_copy(0, self.rows, own)
+        of = (torch.arange(blocks, device=policy.device).unsqueeze(1) >= end).sum(1).clamp(max=self.count - 1)
+        return Blocks(rows.view(blocks, size), of, everywhere, owned.unsqueeze(1))
 
 
 class OpponentSchedule:
@@ -81,9 +112,9 @@ class OpponentSchedule:
         self.slot.zero_()
         self.groups = []
         for stack in stacks:
-            rows = [np.flatnonzero((policies == numbers[name]).any(1)[env_of_row]) for name in stack]
-            tables = (upload(table, self._device) for table in _tables(rows, len(env_of_row)))
-            self.groups.append(ScheduledGroup(PolicyStack([found[n] for n in stack]), numbers[stack[0]], *tables))
+            rows = np.flatnonzero(np.isin(policies, [numbers[name] for name in stack]).any(1)[env_of_row])
+            members = PolicyStack([found[n] for n in stack])
+            self.groups.append(ScheduledGroup(members, numbers[stack[0]], len(stack), upload(rows, self._device)))
 
     def current(self) -> Tensor:
         return self._policies.gather(1, self.slot.unsqueeze(1)).squeeze(1)
@@ -97,14 +128,15 @@ class OpponentSchedule:
         """
         policy = self.current().index_select(0, env_of_row)
         for group in self.groups:
-            stack, rows, width = group.policies, group.rows, group.policies.lstm_hidden_dim
+            stack, blocks, width = group.policies, group.blocks(policy), group.policies.lstm_hidden_dim
+            rows = blocks.rows
             before = LSTMState(*(part[0, :, :width][rows].unsqueeze(1) for part in state))
             draw = None if noise is None else noise[:, : stack.noise_dim][rows]
-            action, after = stack.act(obs[rows], before, done[rows], draw)
+            action, after = stack.act(obs[rows], before, done[rows], draw, blocks.policy)
             for part, new in zip(state, after, strict=True):
                 own = part[0, :, :width]
-                own.copy_(group.choose(new.squeeze(1).float(), policy, own))
-            actions = group.choose(action.float(), policy, actions)
+                own.copy_(blocks.choose(new.squeeze(1).float(), own))
+            actions = blocks.choose(action.float(), actions)
         return actions
 
     def advance(self, episode_over: Tensor) -> None:
@@ -122,13 +154,3 @@ class OpponentSchedule:
     def taken(self, ended: Sequence[int]) -> list[int]:
         """Return how many new opponents each environment has had after ``ended`` episodes."""
         return [min(int(count), self._last) for count in ended]
-
-
-def _tables(rows: Sequence[NDArray[np.int64]], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``rows`` of each policy as a table ``[G, R]``, and where it has each of ``count`` rows ``[count, G]``."""
-    width = max(map(len, rows))
-    table, places = np.zeros((len(rows), width), np.int64), np.zeros((count, len(rows)), np.int64)
-    for number, own in enumerate(rows):
-        table[number] = np.resize(own, width)
-        places[own, number] = number * width + np.arange(len(own))
-    return table, places
