@@ -27,7 +27,6 @@ from echelon.replay.reader import Replay, action_entries, require_actions
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
 from echelon.sim.arsenal import mechanics_of
-from echelon.sim.hashing import CLOUD_FIELDS, NOT_STATE, ROUND_FIELDS
 from echelon.sim.state import STATE, WORLD
 from echelon.version import SIM_VERSION
 
@@ -37,6 +36,14 @@ POSITION_STEPS = 16.0
 """Quantisation steps of a recorded position per voxel."""
 CONDITION = ("hp", "leg_hp", "heat", "stability")
 """Recorded condition of a mech, in whole units."""
+NOT_STATE = frozenset(
+    ("env_index", "episode", "forced_seed", "forced_slot", "withhold", "map_slot", "packs", "order")
+)  # fmt: skip
+"""Indices and settings of later episodes, and the movement order, which each tick draws again."""
+ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
+"""Fields of a round, meaningless where none flies."""
+CLOUD_FIELDS = ("cloud_pos",)
+"""Fields of a smoke cloud, meaningless where there is none."""
 COMPARED = frozenset((*WORLD, *STATE)) - NOT_STATE - frozenset((*ROUND_FIELDS, *CLOUD_FIELDS))
 """Arrays that are compared with those of a STATE."""
 

@@ -20,7 +20,7 @@ from echelon.config.seeds import require_seed
 from echelon.env import layout, reward
 from echelon.env.engine import Engine
 from echelon.env.events import COUNTED_EVENTS, Event, EventReader
-from echelon.env.inputs import action_values, reject_options, require_config, short_repr
+from echelon.env.inputs import action_values, reject_options, require_agents, require_config
 from echelon.env.layout import CONTACT_DIM
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
@@ -289,16 +289,8 @@ class EchelonEnv:
             self._infos(),
         )
 
-    def require_agents(self, agents: Mapping[str, Any]) -> None:
-        """Raise ``ValueError`` unless ``agents`` is a mapping whose keys are agents of this environment."""
-        if not isinstance(agents, Mapping):
-            raise ValueError(f"actions is {short_repr(agents)}, expected a dict from agent to action")
-        for aid in agents:
-            if aid not in self._team_of:
-                raise ValueError(f"agent {aid!r} does not exist, expected one of blue_0 .. red_{len(self.red_ids) - 1}")
-
     def _matrix(self, actions: Mapping[str, Any]) -> NDArray[np.float32]:
-        self.require_agents(actions)
+        require_agents(actions, self.possible_agents)
         index = {aid: m for m, aid in enumerate(self.possible_agents)}
         matrix = np.zeros((1, len(index), self.ACTION_DIM), np.float32)
         for aid, values in actions.items():

@@ -3,7 +3,7 @@
 Each check raises a one-line ``ValueError`` with the name, the value and what is expected.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from reprlib import repr as abbreviated
 from typing import Any
 
@@ -46,6 +46,15 @@ def reject_options(options: Mapping[str, Any] | None) -> None:
     require(options is None or isinstance(options, Mapping), "options", options, "a dict or None")
     for name in options or {}:
         raise ValueError(f"option {name!r} does not exist, expected none")
+
+
+def require_agents(agents: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless ``agents`` is a mapping whose keys are among ``known``."""
+    if not isinstance(agents, Mapping):
+        raise ValueError(f"actions is {short_repr(agents)}, expected a dict from agent to action")
+    for agent in agents:
+        if agent not in known:
+            raise ValueError(f"agent {agent!r} does not exist, expected one of {known[0]} .. {known[-1]}")
 
 
 def action_values(values: Any, name: str, expected: str) -> NDArray[np.float32]:

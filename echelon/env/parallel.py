@@ -3,37 +3,50 @@
 A thin adapter over ``EchelonEnv``, which keeps all agents for the whole episode.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
+from gymnasium import Space
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
+from echelon.env.inputs import require_agents
 
 
-class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
-    """PettingZoo parallel API of one battle."""
+class ParallelBattle(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
+    """PettingZoo parallel API of one battle; an agent leaves when its mech dies or the battle ends."""
 
     metadata = EchelonEnv.metadata
     render_mode = None
 
+    def __init__(self, agents: Sequence[str], observation: Space[Any], action: Space[Any]) -> None:
+        self.possible_agents, self.agents = list(agents), list[str]()
+        self.observation_spaces = dict.fromkeys(self.possible_agents, observation)
+        self.action_spaces = dict.fromkeys(self.possible_agents, action)
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        """Return the observation space of an agent, always the same object; ``ValueError`` for an unknown agent."""
+        require_agents({agent: None}, self.possible_agents)
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Space[Any]:
+        """Return the action space of an agent, always the same object; ``ValueError`` for an unknown agent."""
+        require_agents({agent: None}, self.possible_agents)
+        return self.action_spaces[agent]
+
+    def render(self) -> None:
+        """Do nothing; matches are watched as replays."""
+        return
+
+
+class EchelonParallelEnv(ParallelBattle):
+    """One battle in which the caller controls both teams."""
+
     def __init__(self, cfg: EnvConfig | None = None) -> None:
         self.env = EchelonEnv(cfg)
-        self.possible_agents = list(self.env.possible_agents)
-        self.observation_spaces = {**self.env.observation_spaces}
-        self.action_spaces = {**self.env.action_spaces}
-        self.agents: list[str] = []
-
-    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        self.env.require_agents({agent: None})
-        return self.env.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        self.env.require_agents({agent: None})
-        return self.env.action_spaces[agent]
+        super().__init__(self.env.possible_agents, self.env.observation_space, self.env.action_space)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -52,7 +65,7 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         Actions of removed agents are ignored; without agents all dictionaries are empty. Raises ``ValueError`` as
         ``EchelonEnv.step`` does.
         """
-        self.env.require_agents(actions)
+        require_agents(actions, self.possible_agents)
         if not self.agents and self.env.engine:
             return {}, {}, {}, {}, {}
         acting = self.agents
@@ -65,10 +78,6 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
             {a: truncated[a] for a in acting},
             {a: infos[a] for a in acting},
         )
-
-    def render(self) -> None:
-        """Do nothing; matches are watched as replays."""
-        return
 
     def close(self) -> None:
         self.env.close()

@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
-from pettingzoo import ParallelEnv
 
 from echelon.config import EnvConfig
-from echelon.env.env import EchelonEnv
-from echelon.env.inputs import action_values, short_repr
-from echelon.env.parallel import EchelonParallelEnv
+from echelon.env.inputs import action_values, require_agents
+from echelon.env.parallel import EchelonParallelEnv, ParallelBattle
 from echelon.tasks import SELF_PLAY
 from echelon.training.opponents.fixed import Opponent
 from echelon.training.task_env import TaskVectorEnv, game_of
@@ -20,34 +17,18 @@ Values = NDArray[Any]
 PARALLEL_MAPS = 16
 
 
-class TaskParallelEnv(ParallelEnv[str, Values, Values]):
+class TaskParallelEnv(ParallelBattle):
     """PettingZoo parallel API of one team's mechs in one battle; ``opponent`` flies the others.
 
-    An agent leaves when its mech dies or the battle ends. ``infos`` of an agent has ``alive`` and ``seed``, at the end
-    of the battle also ``outcome``: 1 a win, 0 a draw, -1 a loss.
+    ``infos`` of an agent has ``alive`` and ``seed``, at the end of the battle also ``outcome``: 1 a win, 0 a draw, -1 a
+    loss.
     """
-
-    metadata = EchelonEnv.metadata
-    render_mode = None
 
     def __init__(self, cfg: EnvConfig | None = None, *, opponent: Opponent = "medium", **options: Any) -> None:
         """Other ``options`` are those of ``TaskVectorEnv``."""
         options = {"maps": PARALLEL_MAPS, "threads": 1, **options}
         self.envs = TaskVectorEnv(1, cfg, opponent=opponent, autoreset="DISABLED", **options)
-        self.possible_agents = list(self.envs.agents)
-        spaces = self.envs.single_observation_space, self.envs.single_action_space
-        self.observation_spaces, self.action_spaces = (dict.fromkeys(self.possible_agents, space) for space in spaces)
-        self.agents: list[str] = []
-
-    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the observation space of an agent, always the same object; ``ValueError`` for an unknown agent."""
-        self._require_agents({agent: None})
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the action space of an agent, always the same object; ``ValueError`` for an unknown agent."""
-        self._require_agents({agent: None})
-        return self.action_spaces[agent]
+        super().__init__(self.envs.agents, self.envs.single_observation_space, self.envs.single_action_space)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -66,7 +47,7 @@ class TaskParallelEnv(ParallelEnv[str, Values, Values]):
         An agent is returned for the last time in the step in which its episode ends. Without agents all dictionaries
         are empty. Raises ``ValueError`` for an invalid action or agent.
         """
-        self._require_agents(actions)
+        require_agents(actions, self.possible_agents)
         size = self.envs.engine.action_dim
         matrix = np.zeros((self.envs.num_envs, size), np.float32)
         for agent in self.agents:
@@ -95,14 +76,6 @@ class TaskParallelEnv(ParallelEnv[str, Values, Values]):
         """Set curriculum parameters and opponents of the battles that follow, as ``TaskVectorEnv.set_curriculum``."""
         self.envs.set_curriculum(**parameters)
 
-    def _require_agents(self, agents: Mapping[str, Any]) -> None:
-        if not isinstance(agents, Mapping):
-            raise ValueError(f"actions is {short_repr(agents)}, expected a dict from agent to action")
-        for agent in agents:
-            if agent not in self.action_spaces:
-                known = self.possible_agents
-                raise ValueError(f"agent {agent!r} does not exist, expected one of {known[0]} .. {known[-1]}")
-
     def _rows(self, rows: Values) -> dict[str, Values]:
         present = set(self.agents)
         return {agent: row for agent, row in zip(self.possible_agents, rows, strict=True) if agent in present}
@@ -114,10 +87,6 @@ class TaskParallelEnv(ParallelEnv[str, Values, Values]):
         columns = {"alive": bool, "seed": int, **({"outcome": int} if ended else {})}
         by_name = {name: self._by_agent(infos[name], kind) for name, kind in columns.items()}
         return {agent: {name: rows[agent] for name, rows in by_name.items()} for agent in self.agents}
-
-    def render(self) -> None:
-        """Do nothing; matches are watched as replays."""
-        return
 
     def close(self) -> None:
         """Release the simulator."""

@@ -13,7 +13,7 @@ from echelon.env.match_state import State, save_match_state
 from echelon.gen.bank import build_bank_for
 from echelon.replay.header import TeamInfo
 from echelon.replay.record import MatchInfo, PolicyColumnMode, Recorder
-from echelon.sim.hashing import state_hash
+from tests.state_hash import state_hash
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from echelon.replay.extra_records import pack_state, read_state, state_heads
 from echelon.replay.reader import Replay
 from echelon.replay.schema import RecordType
 from echelon.sim.arsenal import Weapon
-from echelon.sim.hashing import state_hash
 from echelon.version import SIM_VERSION
 from tests.arena.recorded_matches import Played, attach_rows, record_matches, small_game
 from tests.replay.golden import SMALL
 from tests.replay.synthetic import with_records
+from tests.state_hash import state_hash
 
 CASES, NUMBERS = 400, (-1, 0, 1, 7, 40, 127, 2**15, 2**30)
 """Random states, and the values put into them."""

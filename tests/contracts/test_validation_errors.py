@@ -16,6 +16,7 @@ from echelon.jobs.sweeps.plan import SweepPlan, plan_from
 from echelon.play.config import PlayConfig
 from echelon.play_protocol import CLIENT_TYPES, parse_client
 from echelon.replay import validate as replay
+from echelon.replay.schema import SCHEMA_MAJOR
 from echelon.rl.weights import policy_from
 from echelon.training.eval_plan import EvalPlan
 from echelon.training.policy_agent import env_config_of
@@ -25,7 +26,7 @@ WRONG: tuple[Any, ...] = (None, True, -1, 0.5, 10**12, float("nan"), "x\n", [], 
 
 
 def header(values: dict[str, Any]) -> None:
-    replay.parse_header({"schema": [replay.SCHEMA_MAJOR, 0], **values}, "m.ecr")
+    replay.parse_header({"schema": [SCHEMA_MAJOR, 0], **values}, "m.ecr")
 
 
 def message(kind: str) -> Callable[[dict[str, Any]], Any]:

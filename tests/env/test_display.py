@@ -9,7 +9,6 @@ from echelon.agents.heuristic import install, script_of
 from echelon.env import display
 from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.env.suites import COMBAT_SUITES
-from echelon.sim.hashing import state_hash
 from tests.env.battle import Battle
 from tests.env.display_scenes import (
     CLASS,
@@ -27,6 +26,7 @@ from tests.env.display_scenes import (
 )  # fmt: skip
 from tests.oracles import display as rules
 from tests.parity.scenes import clutter, scatter, snapshot, stir
+from tests.state_hash import state_hash
 
 MECHS = 20
 

@@ -13,13 +13,13 @@ from echelon.actions import action_dim
 from echelon.config import EnvConfig
 from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.sim.arsenal import CHASSIS
-from echelon.sim.hashing import state_hash
 from echelon.sim.world import Material
 from tests.env.battle import Battle
 from tests.laws.configs import KINDS, RandomActions
 from tests.laws.free_positions import free_positions
 from tests.laws.invariants import InvariantChecker
 from tests.parity.scenes import clutter
+from tests.state_hash import state_hash
 
 ENVS = 3
 CFG = EnvConfig(max_episode_seconds=12.0, decision_repeat=3, landing=True)

@@ -17,9 +17,9 @@ from echelon.gen.bank import stack_maps
 from echelon.gen.biomes import BIOMES
 from echelon.gen.generate import generate
 from echelon.gen.recipe import GENERATOR_VERSION
-from echelon.sim.hashing import state_hash
 from echelon.version import SIM_VERSION
 from tests.golden import FOLDER, assert_golden_json
+from tests.state_hash import state_hash
 
 pytestmark = pytest.mark.golden
 

@@ -5,13 +5,13 @@ import pytest
 
 from echelon.nav.field import zone_field
 from echelon.nav.graph import RADII
-from echelon.sim.hashing import state_hash
 from echelon.sim.world import Material
 from tests.env.battle import Battle
 from tests.laws.configs import RandomActions
 from tests.laws.invariants import HALF
 from tests.parity.scenes import clutter
 from tests.sim.flat_field import Field5v5
+from tests.state_hash import state_hash
 
 CLEARANCE = 4
 

@@ -12,10 +12,10 @@ from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import COLUMNS, EventKind, MechFlag
-from echelon.sim.hashing import state_hash
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.vec_env import VectorEnv
 from tests.replay.battles import EDGE, HEIGHT, all_frames, battle, config
+from tests.state_hash import state_hash
 
 SCALE = {column.name: column.scale for column in COLUMNS}
 FLOATS = ("yaw", "hp", "leg_hp", "heat", "stability")

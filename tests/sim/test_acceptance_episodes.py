@@ -7,12 +7,12 @@ from echelon.agents.heuristic import install, script_of
 from echelon.config import WorldConfig
 from echelon.gen.bank import build_bank
 from echelon.sim.arsenal import Chassis
-from echelon.sim.hashing import state_hash
 from tests.env.battle import Battle
 from tests.oracles.shared import MECHS
 from tests.oracles.world import box_free, overlap
 from tests.parity.scenes import clutter, snapshot
 from tests.sim.flat_field import Field5v5
+from tests.state_hash import state_hash
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 

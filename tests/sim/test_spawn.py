@@ -11,12 +11,12 @@ from echelon.agents.levels import SKILLS
 from echelon.config import EVAL_SEED_BASE
 from echelon.env import layout, referee, reward
 from echelon.sim import state
-from echelon.sim.hashing import CLOUD_FIELDS, ROUND_FIELDS, state_hash
 from echelon.sim.random import StreamId, draw_u32, uniform01
 from echelon.sim.structs import fields_of
 from tests.env.battle import Battle
 from tests.oracles.shared import MECHS, ROSTER, VOXEL_HP, wrap
 from tests.parity.scenes import clutter
+from tests.state_hash import CLOUD_FIELDS, ROUND_FIELDS, state_hash
 
 SETTINGS = frozenset(
     ("env_index", "forced_seed", "forced_slot", "packs", "withhold", "every", "chosen", "row_of", "opponent_row_of",

@@ -13,12 +13,12 @@ from echelon.env.env import EchelonEnv
 from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
-from echelon.sim.hashing import state_hash
 from echelon.sim.overrides import CHASSIS_RANGES, PHYSICS_RANGES, WEAPON_RANGES, apply_overrides
 from echelon.sim.physics import PHYSICS
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.world import Material
 from tests.sim.flat_field import Field5v5
+from tests.state_hash import state_hash
 
 SCOUT, LIGHT, MEDIUM, HEAVY = range(4)
 PARTS = (0, *(int(part) for part in Mechanic))

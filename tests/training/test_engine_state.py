@@ -8,10 +8,10 @@ import warp as wp
 
 from echelon.env import reward
 from echelon.env.engine_state import FIRST_TERMS, TERMS, EngineStateMismatch, load_engine_state, save_engine_state
-from echelon.sim.hashing import state_hash
 from echelon.sim.state import Mechs
 from echelon.sim.tables import NUM_WEAPONS
 from tests.env.battle import Battle
+from tests.state_hash import state_hash
 
 
 @pytest.fixture(scope="module")

@@ -9,21 +9,14 @@ import hashlib
 
 import numpy as np
 
+from echelon.arena.reconstruct import CLOUD_FIELDS, NOT_STATE, ROUND_FIELDS
 from echelon.sim.batch import Batch
 from echelon.sim.state import STATE, TRACKS, WORLD
 
-NOT_STATE = frozenset(
-    ("env_index", "episode", "forced_seed", "forced_slot", "withhold", "map_slot", "packs", "order")
-)  # fmt: skip
-"""Indices and settings of later episodes, and the movement order, which each tick draws again."""
 DISPLAY_STATE = ("contact", "seen", *TRACKS)
 """Contact slots, to which the next target preferences refer, and what they depend on; in the batch of an engine."""
 HASHED_UNLESS_ZERO = frozenset(("withheld",))
 """Fields left out while they are 0, so that hashes of games without disabled mechanics are those before the field."""
-ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
-"""Fields of a round, meaningless where none flies."""
-CLOUD_FIELDS = ("cloud_pos",)
-"""Fields of a smoke cloud, meaningless where there is none."""
 
 
 def state_hash(batch: Batch, env: int, *, displays: bool = False) -> str:
