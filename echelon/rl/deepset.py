@@ -53,6 +53,14 @@ class EntityRows(NamedTuple):
             functional.pad(slots, (0, padding), value=NO_SLOT),
         )
 
+    @classmethod
+    def of_slots(cls, entities: Tensor, keep: Tensor) -> EntityRows:
+        """Return every slot of ``entities [B, N, F]`` as a row, without a set where ``keep [B, N]`` is 0."""
+        sets, slots = keep.shape
+        at = torch.arange(sets * slots, device=keep.device)
+        of_set = torch.where(keep.flatten() > 0, at.div(slots, rounding_mode="floor"), -1)
+        return cls(entities.flatten(0, 1), of_set, at % slots, torch.arange(sets + 1, device=keep.device) * slots)
+
     def sums(self, values: Tensor, sets: int) -> Tensor:
         """Return the sum of ``values [P, K]`` over each set ``[sets, K]``."""
         if self.offsets is not None:
@@ -111,7 +119,7 @@ class DeepSetEncoder(nn.Module):
         if aggregation not in AGGREGATIONS:
             raise ValueError(f"aggregation is {aggregation!r}, expected one of {', '.join(AGGREGATIONS)}")
         self.aggregation = aggregation
-        self.output_dim, self.key_dim = output_dim, key_dim
+        self.hidden_dim, self.output_dim, self.key_dim = hidden_dim, output_dim, key_dim
         self.phi = nn.Sequential(
             nn.Linear(entity_dim, hidden_dim),
             LayerNorm(hidden_dim),
@@ -137,7 +145,7 @@ class DeepSetEncoder(nn.Module):
         sets of entities need no mask.
         """
         if isinstance(entities, EntitySets):
-            if self.regime.native and self._fits_native and host_kernels.reads(entities.features):
+            if self.regime.encoder == "host" and self._fits_native and host_kernels.reads(entities.features):
                 key = self.key if slots else None
                 total, keys = host_kernels.encode_sets(entities, self.phi, key, slots, mean=self.aggregation == "mean")
                 return self.rho(total), keys
@@ -149,6 +157,8 @@ class DeepSetEncoder(nn.Module):
             total, keys = self._sum_rows(entities, mask.shape[0], slots)
         elif self.regime.packs:
             total, keys = self._sum_packed(entities, keep, slots)
+        elif self._fits_device(entities):
+            total, keys = self._sum_rows(EntityRows.of_slots(entities, keep), keep.shape[0], slots)
         else:
             total, keys = self._sum_dense(entities, keep, slots)
         return self._averaged(total, keep.sum(1)), keys
@@ -169,7 +179,18 @@ class DeepSetEncoder(nn.Module):
         sets, slot = keep.nonzero(as_tuple=True)
         return self._sum_rows(EntityRows.padded(entities[sets, slot], sets, slot, self.regime), keep.shape[0], slots)
 
+    def _fits_device(self, features: Tensor) -> bool:
+        if self.regime.encoder != "device":
+            return False
+        from echelon.rl import device_kernels
+
+        return device_kernels.encodes(features, self.hidden_dim, self.key_dim or self.hidden_dim)
+
     def _sum_rows(self, rows: EntityRows, sets: int, slots: int) -> tuple[Tensor, Tensor | None]:
+        if rows.offsets is not None and self._fits_device(rows.features):
+            from echelon.rl import device_kernels
+
+            return device_kernels.encode_rows(rows, sets, self.phi, self.key if slots else None, slots)
         encoded = full_precision(self.phi(rows.features))
         total = rows.sums(encoded, sets)
         return total, rows.by_slot(self._keys(encoded), sets, slots) if slots else None

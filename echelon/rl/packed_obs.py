@@ -87,7 +87,7 @@ def pack(
     fields: dict[str, Any] = _vectors(obs, layout, normalizer)
     rows = obs.flatten(0, -2)
     for name in layout.entities:
-        if room is None and regime.native and host_kernels.reads(obs, normalizer.scale):
+        if room is None and regime.encoder == "host" and host_kernels.reads(obs, normalizer.scale):
             fields[name], fields[MASKS[name]] = _sets(rows, layout, name, normalizer), None
             continue
         fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]

@@ -17,11 +17,9 @@ Shapes: ``T step, B sequence, F feature, H recurrent state``.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from echelon.rl import host_kernels, squash
@@ -132,80 +130,42 @@ class MinGRU(nn.Module):
         ``dones [T, B]`` is 1 where an episode starts before the step: memories are exactly 0 there, and no gradient
         flows back across it.
         """
-        run = scan if self.regime.writes_gradients else scan_stepwise
         keep = 1.0 - dones.to(state.h.dtype).unsqueeze(-1)
-        gates = squash.full_precision(self.layers(x))
+        gates = self.layers(x)
         if living is not None:
             gates = spread(gates, living, dones)
-        if self.regime.native and host_kernels.fits(gates, state.h):
-            run = host_kernels.scan
-        y, memory = run(gates, keep, state.h[0])
+        y, memory = self._scan(gates, keep, state.h[0])
         return y, LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
 
     def step(self, x: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Return output ``[B, H]`` of one step ``x [B, F]`` and the next state ``[1, B, H]``; nothing is reset."""
-        gates = squash.full_precision(self.layers(x))
-        if self.regime.native and host_kernels.fits(gates, state.h):
-            y, memory = host_kernels.scan(gates.unsqueeze(0), torch.ones_like(gates[None, :, :1]), state.h[0])
-            return y[0], LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
-        update, output, candidate = _split(gates)
-        memory = torch.lerp(state.h[0], candidate, update)
-        return torch.lerp(candidate, memory, output), LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
+        gates = self.layers(x).unsqueeze(0)
+        y, memory = self._scan(gates, torch.ones_like(gates[..., :1], dtype=state.h.dtype), state.h[0])
+        return y[0], LSTMState(memory.unsqueeze(0), torch.zeros_like(state.c))
+
+    def _scan(self, gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what ``scan_stepwise`` returns, by the fastest way."""
+        if self.regime.scan == "device":
+            from echelon.rl import device_kernels
+
+            return device_kernels.scan(gates, keep, memory)
+        gates = squash.full_precision(gates)
+        if self.regime.scan == "host" and host_kernels.fits(gates, memory):
+            return host_kernels.scan(gates, keep, memory)
+        return scan_stepwise(gates, keep, memory)
 
 
-def scan(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+def scan_stepwise(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
     """Return outputs ``[T, B, H]`` and the last memory ``[B, H]`` of ``gates [T, B, 3 H]`` before their sigmoids.
 
     ``keep [T, B, 1]`` is 0 where the memory, at first ``memory [B, H]``, is reset before the step, else 1.
     """
-    return _Scan.apply(gates, keep, memory)  # type: ignore[return-value]
-
-
-def scan_stepwise(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what ``scan`` returns for ``gates [T, B, 3 H]``, by differentiable operations, as a compiler needs it."""
     update, output, candidate = _split(gates)
     memories = []
     for t in range(gates.shape[0]):
         memory = torch.lerp(memory * keep[t], candidate[t], update[t])
         memories.append(memory)
     return torch.lerp(candidate, torch.stack(memories), output), memory
-
-
-class _Scan(torch.autograd.Function):
-    """``scan`` with its gradient; step by step only what depends on the step before, the rest for all steps."""
-
-    @staticmethod
-    def forward(ctx: Any, gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
-        width = memory.shape[-1]
-        both, candidate = torch.sigmoid(gates[..., : 2 * width]), gates[..., 2 * width :]
-        update, output = both[..., :width], both[..., width:]
-        before, after = torch.empty_like(candidate), torch.empty_like(candidate)
-        steps = zip(*(x.unbind(0) for x in (update, candidate, keep, before, after)), strict=True)
-        for share, new, retained, start, end in steps:
-            torch.mul(memory, retained, out=start)
-            memory = torch.lerp(start, new, share, out=end)
-        ctx.save_for_backward(both, candidate, keep, before, after)
-        return torch.lerp(candidate, after, output), memory.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor, last: Tensor) -> tuple[Tensor, None, Tensor]:  # pyright: ignore
-        """Return the gradients of ``gates`` and ``memory``, given those of the results, ``grad [T, B, H]``."""
-        both, candidate, keep, before, after = ctx.saved_tensors
-        width = candidate.shape[-1]
-        update, output = both[..., :width], both[..., width:]
-        flow = grad * output
-        flow[-1] += last
-        carried, decay = flow.unbind(0), torch.rsub(update, 1.0).mul_(keep).unbind(0)
-        for t in range(len(carried) - 2, -1, -1):
-            carried[t].addcmul_(decay[t + 1], carried[t + 1])
-        gates = grad.new_empty(*grad.shape[:-1], 3 * width)
-        torch.mul(flow, candidate - before, out=gates[..., :width])
-        torch.mul(grad, after - candidate, out=gates[..., width : 2 * width])
-        torch.addcmul(grad, grad, output, value=-1.0, out=gates[..., 2 * width :]).addcmul_(flow, update)
-        slopes = gates[..., : 2 * width]
-        slopes.mul_(both).mul_(torch.rsub(both, 1.0))
-        return gates, None, decay[0] * carried[0]
 
 
 def _split(gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,12 +9,16 @@ regime of the device that it is on (``FlatPolicy``), and the learner plays and u
 from __future__ import annotations
 
 import copy
+import warnings
+from functools import cache
 from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import nn
 
 Module = TypeVar("Module", bound=nn.Module)
+Kernels = Literal["none", "host", "device"]
+"""Plain torch, ``host_kernels`` or ``device_kernels``."""
 
 
 class Regime(NamedTuple):
@@ -30,29 +34,47 @@ class Regime(NamedTuple):
     """Layer norms return the precision of their input, where autocast would return float32."""
     writes_gradients: bool = True
     """Small operations have their gradients written out, which a compiler cannot look into."""
-    native: bool = False
-    """The operations of ``host_kernels`` are used, where widths fit."""
+    encoder: Kernels = "none"
+    """What encodes sets of entities, where widths fit."""
+    scan: Kernels = "none"
+    """What evaluates a MinGRU, where widths fit."""
     pads_to_buckets: bool = True
     """Packed rows are padded to one of few lengths; a trace computes the padding instead."""
 
 
-HOST = Regime(packs=True, lstm="spans", native=True)
+HOST = Regime(packs=True, lstm="spans", encoder="host", scan="host")
 DEVICE = Regime(packs=False, lstm="cells", lowers_norms=True)
 CUDA = DEVICE._replace(captures=True)
 TRACED = HOST._replace(pads_to_buckets=False)
 """Traces that run on a CPU only: their shapes depend on their inputs."""
-EXPORTED = HOST._replace(packs=False, native=False)
+WITHOUT_KERNELS: dict[str, Kernels] = {"encoder": "none", "scan": "none"}
+"""Fields of a regime whose operations are to be looked into or mapped."""
+EXPORTED = HOST._replace(packs=False, **WITHOUT_KERNELS)
 
 
 def regime_of(device: torch.device) -> Regime:
     if device.type == "cpu":
         return HOST
-    return CUDA if device.type == "cuda" else DEVICE
+    return CUDA._replace(**_kernels_of(device)) if device.type == "cuda" else DEVICE
+
+
+@cache
+def _kernels_of(device: torch.device) -> dict[str, Kernels]:
+    """Return the fields of a regime for the kernels that a CUDA device runs, and warn if it runs none."""
+    try:
+        from echelon.rl import device_kernels
+
+        return dict.fromkeys(device_kernels.operations_on(device), "device")
+    except Exception as error:  # no Triton, compiler, header of Python or fitting driver
+        reason = str(error).partition("\n")[0]
+        text = f"kernels of {device} do not start ({reason}), so training is slower; try a C compiler and python3-dev"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return {}
 
 
 def compiled(regime: Regime) -> Regime:
     """Return the regime of what ``torch.compile`` evaluates on the device of ``regime``."""
-    return regime._replace(packs=False, lstm="unrolled", writes_gradients=False, native=False)
+    return regime._replace(packs=False, lstm="unrolled", writes_gradients=False, **WITHOUT_KERNELS)
 
 
 def set_regime(model: nn.Module, regime: Regime) -> None:

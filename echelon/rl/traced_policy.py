@@ -29,7 +29,7 @@ from torch.func import functional_call, stack_module_state
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
-from echelon.rl.regime import HOST, TRACED, set_regime
+from echelon.rl.regime import HOST, TRACED, WITHOUT_KERNELS, set_regime, sharing_weights
 from echelon.rl.suite_model import CombatSuiteActorCritic
 
 TRACEABLE_CORES = (ActorCriticLSTM, CombatSuiteActorCritic)
@@ -247,6 +247,7 @@ class PolicyStack:
         self._acting = _Acting(first)
         self._tensors: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
         if len(policies) > 1:
+            self._acting = _Acting(sharing_weights(first, first.regime._replace(**WITHOUT_KERNELS)))
             with torch.inference_mode(False):
                 self._tensors = stack_module_state([_Acting(policy) for policy in policies])
 

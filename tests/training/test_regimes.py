@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 import torch
 
 import echelon
-from echelon.rl.regime import DEVICE, HOST, compiled, sharing_weights
+from echelon.rl.regime import CUDA, DEVICE, HOST, compiled, regime_of, sharing_weights
 from echelon.training.ppo.graph.steps import GraphSteps
 from echelon.training.ppo.graph.update import GraphUpdate
 from echelon.training.ppo.host.steps import HostSteps
@@ -39,6 +42,20 @@ def files_with(pattern: re.Pattern[str]) -> set[str]:
 
 def test_device_is_asked_in_one_place():
     assert files_with(ASKS_DEVICE) == {"rl/regime.py"}
+
+
+def test_a_gpu_has_the_kernels_that_start_there_and_one_warning_if_none_does(monkeypatch):
+    def refuse(device):
+        raise RuntimeError("Failed to find C compiler.\nmore")
+
+    for operations_on, index in ((lambda device: ["scan"], 6), (refuse, 7)):
+        monkeypatch.setitem(sys.modules, "echelon.rl.device_kernels", SimpleNamespace(operations_on=operations_on))
+        monkeypatch.setattr("echelon.rl.device_kernels", sys.modules["echelon.rl.device_kernels"], raising=False)
+        if operations_on is refuse:
+            with pytest.warns(RuntimeWarning, match=r"^kernels of cuda:7 .*\(Failed to find C compiler\.\), "):
+                assert regime_of(torch.device("cuda", index)) == CUDA
+        assert regime_of(torch.device("cuda", 6)) == CUDA._replace(scan="device")
+    assert compiled(CUDA._replace(scan="device", encoder="device")) == compiled(CUDA)
 
 
 def test_implementations_are_chosen_in_one_factory():
