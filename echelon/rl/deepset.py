@@ -8,7 +8,7 @@ Shapes: ``B set, N slot, F entity feature, H hidden, O output, P packed row``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -157,7 +157,7 @@ class DeepSetEncoder(nn.Module):
             total, keys = self._sum_rows(entities, mask.shape[0], slots)
         elif self.regime.packs:
             total, keys = self._sum_packed(entities, keep, slots)
-        elif self._fits_device(entities):
+        elif self._kernels_for(entities):
             total, keys = self._sum_rows(EntityRows.of_slots(entities, keep), keep.shape[0], slots)
         else:
             total, keys = self._sum_dense(entities, keep, slots)
@@ -179,18 +179,18 @@ class DeepSetEncoder(nn.Module):
         sets, slot = keep.nonzero(as_tuple=True)
         return self._sum_rows(EntityRows.padded(entities[sets, slot], sets, slot, self.regime), keep.shape[0], slots)
 
-    def _fits_device(self, features: Tensor) -> bool:
+    def _kernels_for(self, features: Tensor) -> Any:
+        """Return ``device_kernels`` if they encode ``features [..., F]`` here, else None."""
         if self.regime.encoder != "device":
-            return False
+            return None
         from echelon.rl import device_kernels
 
-        return device_kernels.encodes(features, self.hidden_dim, self.key_dim or self.hidden_dim)
+        fits = device_kernels.encodes(features, self.hidden_dim, self.key_dim or self.hidden_dim)
+        return device_kernels if fits else None
 
     def _sum_rows(self, rows: EntityRows, sets: int, slots: int) -> tuple[Tensor, Tensor | None]:
-        if rows.offsets is not None and self._fits_device(rows.features):
-            from echelon.rl import device_kernels
-
-            return device_kernels.encode_rows(rows, sets, self.phi, self.key if slots else None, slots)
+        if kernels := self._kernels_for(rows.features):
+            return kernels.encode_rows(rows, sets, self.phi, self.key if slots else None, slots)
         encoded = full_precision(self.phi(rows.features))
         total = rows.sums(encoded, sets)
         return total, rows.by_slot(self._keys(encoded), sets, slots) if slots else None

@@ -33,10 +33,17 @@ SCANNED = {"do_not_specialize": ["steps", "sequences"]}
 
 
 def operations_on(device: torch.device) -> list[str]:
-    """Return the fields of ``Regime`` that these kernels serve on ``device``, after they ran there once."""
-    with torch.cuda.device(device):
-        scan(*(torch.zeros(shape, device=device) for shape in ((1, 1, 3), (1, 1, 1), (1, 1))))
-    return ["scan", "encoder"] if torch.cuda.get_device_capability(device)[0] in ENCODES else ["scan"]
+    """Return the fields of ``Regime`` that these kernels serve on ``device``, after each ran there at its largest."""
+    with torch.inference_mode(False), torch.enable_grad(), torch.cuda.device(device), torch.device(device):
+        memory, wide = torch.zeros(1, 1, requires_grad=True), (LARGEST, LARGEST)
+        scan(torch.zeros(1, 1, 3), torch.zeros(1, 1, 1), memory)[1].sum().backward()
+        if torch.cuda.get_device_capability(device)[0] not in ENCODES:
+            return ["scan"]
+        shapes = ((LARGEST, 2 * SMALLEST + 1), *[(LARGEST,)] * 3, wide, (LARGEST,), (SMALLEST, LARGEST))
+        rows = (torch.zeros(1, 2 * SMALLEST + 1), *torch.zeros(3, 2, dtype=torch.int64))
+        with torch.autocast("cuda", torch.bfloat16):
+            _Encode.apply(rows, 1, 1, 1e-5, *(torch.zeros(x, requires_grad=True) for x in shapes))[0].sum().backward()
+    return ["scan", "encoder"]
 
 
 @triton.jit(**SCANNED)
@@ -127,26 +134,21 @@ def scan(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
 
 @triton.jit
 def _activations(
-    features, rows, real, w1, b1, gain, shift, w2, b2,
+    features, row, real, w1, b1, gain, shift, w2, b2,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, HIDDEN: tl.constexpr, EPS: tl.constexpr, TYPE: tl.constexpr,
 ):  # fmt: skip
     """Return features, normalised and rectified activations, encodings and inverse deviations of rows, and weights."""
     f, h = tl.arange(0, PADDED), tl.arange(0, HIDDEN)
-    x = tl.load(features + rows[:, None] * WIDTH + f, mask=real[:, None] & (f < WIDTH), other=0.0).to(TYPE)
-    first = tl.load(w1 + h[:, None] * WIDTH + f, mask=f < WIDTH, other=0.0).to(TYPE)
-    second = tl.load(w2 + h[:, None] * HIDDEN + h).to(TYPE)
+    x = tl.load(features + row[:, None] * WIDTH + f, mask=real[:, None] & (f < WIDTH), other=0.0).to(TYPE)
+    first = tl.load(w1 + h[:, None] * WIDTH + f, mask=f < WIDTH, other=0.0)
+    second = tl.load(w2 + h[:, None] * HIDDEN + h)
     z = tl.dot(x, tl.trans(first)) + tl.load(b1 + h)
     z -= (tl.sum(z, 1) / HIDDEN)[:, None]
     scale = 1.0 / tl.sqrt(tl.sum(z * z, 1) / HIDDEN + EPS)
     normal = z * scale[:, None]
-    hidden = _rectified(normal * tl.load(gain + h) + tl.load(shift + h)).to(TYPE)
-    encoded = _rectified(tl.dot(hidden, tl.trans(second)) + tl.load(b2 + h)).to(TYPE)
+    hidden = tl.maximum(normal * tl.load(gain + h) + tl.load(shift + h), 0.0, tl.PropagateNan.ALL).to(TYPE)
+    encoded = tl.maximum(tl.dot(hidden, tl.trans(second)) + tl.load(b2 + h), 0.0, tl.PropagateNan.ALL).to(TYPE)
     return x, normal, hidden, encoded, scale, second
-
-
-@triton.jit
-def _rectified(x):
-    return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -160,17 +162,16 @@ def _encode(  # noqa: PLR0913 - a launch takes plain pointers
     total = tl.zeros((SETS, HIDDEN), tl.float32)
     end = tl.load(offsets + tl.minimum(group + SETS, count))
     for first in tl.range(tl.load(offsets + group), end, ROWS, num_stages=1, disable_licm=True):
-        rows = first + tl.arange(0, ROWS)
-        of_set = tl.load(sets + rows, mask=rows < end, other=-1)
+        row, inside = tl.arange(0, ROWS), tl.arange(0, ROWS) < end - first
+        of_set = tl.load(sets + first + row, mask=inside, other=-1).to(tl.int32)
         _, _, _, encoded, _, _ = _activations(
-            features, rows, of_set >= 0, w1, b1, gain, shift, w2, b2, WIDTH, PADDED, HIDDEN, EPS, TYPE
+            features + first * WIDTH, row, of_set >= 0, w1, b1, gain, shift, w2, b2, WIDTH, PADDED, HIDDEN, EPS, TYPE
         )
         member = (of_set[None, :] == own[:, None]).to(TYPE)
         total = tl.dot(member, encoded, total)
         if SLOTS:
-            k, slot = tl.arange(0, KEYS), tl.load(slots + rows, mask=rows < end, other=SLOTS)
-            weight = tl.load(key + k[:, None] * HIDDEN + h).to(TYPE)
-            found = tl.dot(encoded, tl.trans(weight))
+            k, slot = tl.arange(0, KEYS), tl.load(slots + first + row, mask=inside, other=SLOTS).to(tl.int32)
+            found = tl.dot(encoded, tl.trans(tl.load(key + k[:, None] * HIDDEN + h)))
             placed = (of_set >= 0) & (slot < SLOTS)
             tl.store(keys_out + (of_set * SLOTS + slot)[:, None] * KEYS + k, found, mask=placed[:, None])
     tl.store(sums_out + own[:, None] * HIDDEN + h, total, mask=own[:, None] < count)
@@ -189,22 +190,23 @@ def _encode_gradient(  # noqa: PLR0913
     d_shift, d_b2 = tl.zeros((HIDDEN,), tl.float32), tl.zeros((HIDDEN,), tl.float32)
     d_key = tl.zeros((KEYS, HIDDEN), tl.float32)
     end = tl.load(offsets + count)
-    for first in tl.range(tl.program_id(0) * ROWS, end, tl.num_programs(0) * ROWS, num_stages=1, disable_licm=True):
-        rows = first + tl.arange(0, ROWS)
-        of_set = tl.load(sets + rows, mask=rows < end, other=-1)
+    for first in tl.range(
+        tl.program_id(0).to(tl.int64) * ROWS, end, tl.num_programs(0) * ROWS, num_stages=1, disable_licm=True
+    ):
+        row, inside = tl.arange(0, ROWS), tl.arange(0, ROWS) < end - first
+        of_set = tl.load(sets + first + row, mask=inside, other=-1).to(tl.int32)
         real = of_set >= 0
         x, normal, hidden, encoded, scale, second = _activations(
-            features, rows, real, w1, b1, gain, shift, w2, b2, WIDTH, PADDED, HIDDEN, EPS, TYPE
+            features + first * WIDTH, row, real, w1, b1, gain, shift, w2, b2, WIDTH, PADDED, HIDDEN, EPS, TYPE
         )
         slope = tl.load(sums + of_set[:, None] * HIDDEN + h, mask=real[:, None], other=0.0)
         if SLOTS:
-            slot = tl.load(slots + rows, mask=rows < end, other=SLOTS)
+            slot = tl.load(slots + first + row, mask=inside, other=SLOTS).to(tl.int32)
             placed = real & (slot < SLOTS)
-            of_key = tl.load(keys + (of_set * SLOTS + slot)[:, None] * KEYS + k, mask=placed[:, None], other=0.0)
-            of_key = of_key.to(TYPE)
+            at = keys + (of_set * SLOTS + slot)[:, None] * KEYS + k
+            of_key = tl.load(at, mask=placed[:, None], other=0.0).to(TYPE)
             d_key = tl.dot(tl.trans(of_key), encoded, d_key)
-            weight = tl.load(key + k[:, None] * HIDDEN + h).to(TYPE)
-            slope = tl.dot(of_key, weight, slope)
+            slope = tl.dot(of_key, tl.load(key + k[:, None] * HIDDEN + h), slope)
         slope = tl.where(encoded > 0, slope, 0.0)
         d_b2 += tl.sum(slope, 0)
         d_w2 = tl.dot(tl.trans(slope.to(TYPE)), hidden, d_w2)
@@ -218,15 +220,15 @@ def _encode_gradient(  # noqa: PLR0913
         d_w1 = tl.dot(tl.trans(slope.to(TYPE)), x, d_w1)
     part = parts_out + tl.program_id(0).to(tl.int64) * size
     tl.store(part + h[:, None] * WIDTH + f, d_w1, mask=f < WIDTH)
-    part += HIDDEN * WIDTH
-    tl.store(part + h, d_b1)
-    tl.store(part + HIDDEN + h, d_gain)
-    tl.store(part + 2 * HIDDEN + h, d_shift)
-    tl.store(part + 3 * HIDDEN + h[:, None] * HIDDEN + h, d_w2)
+    part += HIDDEN * WIDTH + h
+    tl.store(part, d_b1)
+    tl.store(part + HIDDEN, d_gain)
+    tl.store(part + 2 * HIDDEN, d_shift)
+    tl.store(part + 3 * HIDDEN + h[:, None] * HIDDEN, d_w2)
     part += (3 + HIDDEN) * HIDDEN
-    tl.store(part + h, d_b2)
+    tl.store(part, d_b2)
     if SLOTS:
-        tl.store(part + HIDDEN + k[:, None] * HIDDEN + h, d_key)
+        tl.store(part + HIDDEN + k[:, None] * HIDDEN, d_key)
 
 
 def _type_of_products(x):
@@ -261,8 +263,8 @@ class _Encode(torch.autograd.Function):
 
 
 def encodes(features: Tensor, *widths: int) -> bool:
-    """Return whether ``encode_rows`` has these widths, under autocast, and no gradient of ``features`` is asked for."""
-    low = _type_of_products(features) in (torch.bfloat16, torch.float16) and not features.requires_grad
+    """Return whether ``encode_rows`` takes ``features [P, F]`` and widths: under autocast, no gradient of features."""
+    low = _type_of_products(features) != torch.float32 and not features.requires_grad
     return low and all(SMALLEST <= width <= LARGEST and width & (width - 1) == 0 for width in widths)
 
 

@@ -4,9 +4,11 @@ Tests with the mark ``kernels`` below run on a GPU. Elsewhere one test runs them
 Triton on the CPU, which must be chosen before Triton is loaded; it knows no bfloat16, so float16 takes its place.
 """
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib.util import find_spec
 from unittest import mock
 
@@ -15,17 +17,22 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from echelon.config import ModelConfig
+from echelon.rl.build import build_model
 from echelon.rl.deepset import Compacted, DeepSetEncoder, EntityRows
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.recurrent import MinGRU, scan_stepwise
 from echelon.rl.regime import CUDA, set_regime
+from echelon.rl.traced_policy import PolicyStack
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE, LOW = ("cpu", torch.float16) if INTERPRETED else ("cuda", torch.bfloat16)
 KERNELS = CUDA._replace(encoder="device", scan="device")
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
 kernels = pytest.mark.skipif(not (INTERPRETED or torch.cuda.is_available()), reason="needs a CUDA device")
-examples = settings(max_examples=12, deadline=None, derandomize=True, phases=[Phase.generate])
+STACK_BYTES, SHARED_BYTES = 128, 227 * 1024
+"""Registers of a thread that may lie in memory [B], and the most that a block has on an H100 [B]."""
+examples = settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate])
 
 
 def sets_of(sets: int, slots: int, width: int, share: float) -> tuple[torch.Tensor, torch.Tensor, EntityRows]:
@@ -149,6 +156,29 @@ def test_mingru_chunk_equals_its_steps_and_forgets_at_episode_starts():
     assert not end.c.any()
 
 
+@kernels
+def test_stacked_policies_act_as_each_alone():
+    config = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=16, recurrence="mingru")
+    policies = [build_model(config, 5, 3).to(DEVICE) for _ in range(2)]
+    obs, (state, done) = torch.randn(2, 4, 5).to(DEVICE), (policies[0].initial_state(4), torch.zeros(2, 4).to(DEVICE))
+    for policy in policies:
+        set_regime(policy, KERNELS)
+    stacked = LSTMState(*(part.expand(2, *part.shape) for part in state))
+    actions, _ = PolicyStack(policies).act(obs, stacked, done, None)
+    for own, policy, seen in zip(actions, policies, obs, strict=True):
+        torch.testing.assert_close(own, policy.act(seen, state, done[0])[0])
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="pretends to be several devices")
+@pytest.mark.parametrize(("capability", "operations"), [((8, 0), ["scan"]), ((9, 0), ["scan", "encoder"])])
+def test_operations_of_a_device_depend_on_its_capability(capability, operations, monkeypatch):
+    from echelon.rl import device_kernels
+
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert device_kernels.operations_on(torch.device("cpu")) == operations
+
+
 @pytest.mark.gpu
 def test_a_captured_graph_encodes_what_its_inputs_hold_now():
     entities, real, _ = sets_of(50, 6, 33, 0.6)
@@ -164,8 +194,24 @@ def test_a_captured_graph_encodes_what_its_inputs_hold_now():
     assert max(errors([out], results(encoder, entities, 1.0 - real, 3, LOW)[:1])) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.skipif(INTERPRETED, reason="runs the others")
 def test_interpreted_kernels_pass_the_tests_of_a_gpu():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu and not long", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu", __file__]
     done = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
-    assert done.returncode == 0 and " 5 passed" in done.stdout, done.stdout[-4000:] + done.stderr[-2000:]
+    assert done.returncode == 0 and " 8 passed" in done.stdout, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(INTERPRETED, reason="compiles")
+@pytest.mark.parametrize("architecture", [90, 100])
+def test_kernels_compile_for_a_gpu_within_its_registers_and_shared_memory(architecture, tmp_path):
+    env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.rl.compiled_kernels", str(architecture)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = {row["kernel"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert found.keys() == {"_scan", "_scan_gradient", "_encode", "_encode_gradient"}
+    for row in found.values():
+        assert row["stack_bytes"] <= STACK_BYTES and row["shared_bytes"] <= SHARED_BYTES, row
+    assert all(found[name]["tensor_cores"] for name in ("_encode", "_encode_gradient"))
