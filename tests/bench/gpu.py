@@ -48,13 +48,11 @@ RECIPE = {
     "teacher.imitation": 0.0,
     "teacher.rl_lr_factor": 1.0,
     "opponents.past_every_updates": 0,
-    "save_every": 10**6,
     **{f"opponents.mix.{name}": weight for name, weight in MIX.items()},
 }
 """Minibatches of 21,064 rows: two sevenths of the environments have learners on both sides."""
-SMALL = {"ppo.num_minibatches": 50}
-LONG = {"ppo.rollout_steps": 64, "ppo.num_minibatches": 200}
-"""Minibatches of 8,426 rows."""
+SMALL, LONG = {"ppo.num_minibatches": 50}, {"ppo.num_minibatches": 200, "ppo.rollout_steps": 64}
+"""Minibatches of 8,426 rows, in rollouts of 16 and of 64 steps."""
 EVALUATION = {"eval.every_updates": 0, "eval.at_start": False, "eval.report": True, "eval.seeds": 100}
 
 
@@ -82,9 +80,8 @@ THIRDS = (Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL, 2 / 3), Phase(RECIPE | LON
 ARMS: dict[str, tuple[Phase, ...]] = {
     "recipe": recipe(*THIRDS),
     "recipe, overlapped": recipe(*(replace(phase, changes={**phase.changes, "ppo.overlap": True}) for phase in THIRDS)),
-    "preset": (Phase({"save_every": 10**6}),),
+    "preset": (Phase({}),),
     "recipe, 16 steps to the end": recipe(Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL)),
-    "recipe, large minibatches": recipe(Phase(RECIPE)),
 }
 """Training arms by decreasing expectation."""
 
@@ -92,9 +89,9 @@ ARMS: dict[str, tuple[Phase, ...]] = {
 class Results:
     """The results of a part, in a file that is replaced after each."""
 
-    def __init__(self, path: Path, title: str, unit: str, interval_of: str | None, now: Mapping[str, str]) -> None:
-        self.path, self._now = path, dict(now)
-        content = {"title": title, "defaults": {**now, "unit": unit, "interval_of": interval_of}, "results": []}
+    def __init__(self, path: Path, title: str, interval_of: str | None, now: Mapping[str, str]) -> None:
+        self.path, self._now = path, {**now, "unit": ""}
+        content = {"title": title, "defaults": {**self._now, "interval_of": interval_of}, "results": []}
         self.content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else content
 
     def value(self, row: str, column: str) -> float | None:
@@ -132,7 +129,10 @@ class Parity:
     """A plugin of pytest that leaves out the tests that have passed, and writes the outcome of each."""
 
     def __init__(self, results: Results, deadline: Deadline) -> None:
-        self._results, self._deadline = results, deadline
+        self._results, self._deadline, self.has_failed = results, deadline, False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.has_failed |= report.failed
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if self._results.value(item.nodeid, "passed") != 1.0]
@@ -145,13 +145,16 @@ class Parity:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed or (report.when == "call" and report.passed):
             self._results.add(report.nodeid, "passed", float(report.passed))
+        self.has_failed |= report.failed
 
 
 def parity(results: Results, deadline: Deadline, options: argparse.Namespace) -> bool:
     """Run the tests that need a GPU, and return whether none failed."""
-    paths = options.name or ["tests"]
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", "gpu", *paths], plugins=[Parity(results, deadline)])
-    return code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.INTERRUPTED)
+    files = sorted(Path("tests").rglob("test_*.py"))
+    marked = [str(file) for file in files if "pytest.mark.gpu" in file.read_text(encoding="utf-8")]
+    plugin = Parity(results, deadline)
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", "gpu", *(options.name or marked)], plugins=[plugin])
+    return not plugin.has_failed and code != pytest.ExitCode.USAGE_ERROR
 
 
 def measure(results: Results, deadline: Deadline, options: argparse.Namespace) -> bool:
@@ -165,7 +168,7 @@ def measure(results: Results, deadline: Deadline, options: argparse.Namespace) -
                 continue
             if not deadline.allows():
                 return True
-            (row,) = scenes.run_scenes([name], options.repeats, device=options.device, envs=[setting.envs])
+            (row,) = scenes.run_scenes([name], 2, device=options.device, envs=[setting.envs])
             interval = [row["min_per_s"], row["max_per_s"]]
             results.add(name, column, row["median_per_s"], interval, unit=f"{row['unit']}/s")
     return True
@@ -180,11 +183,13 @@ def train(results: Results, deadline: Deadline, options: argparse.Namespace) -> 
             return True
         arm = Arm(options.folder / "arms" / name.replace(" ", "-").replace(",", ""), options)
         stats = arm.train(ARMS[name])
-        level = {"unit": "% of matches won"}
-        results.add(name, "expert, mean", 100 * stats.win_rate, [100 * stats.win_low, 100 * stats.win_high], **level)
-        bounds = [100 * stats.sampled_low, 100 * stats.sampled_high]
-        results.add(name, "expert, sampled", 100 * stats.sampled_win_rate, bounds, **level)
-        results.add(name, "updates", arm.update, unit="")
+        for kind, rates in (
+            ("mean", (stats.win_rate, stats.win_low, stats.win_high)),
+            ("sampled", (stats.sampled_win_rate, stats.sampled_low, stats.sampled_high)),
+        ):
+            rate, *bounds = (100 * share for share in rates)
+            results.add(name, f"expert, {kind}", rate, bounds, unit="% of matches won")
+        results.add(name, "updates", arm.update)
         results.add(name, "steps", arm.global_step / 1e6, unit="million learner agent-steps")
         results.add(name, "speed", arm.global_step / arm.elapsed_s, unit="learner agent-steps/s")
     return True
@@ -199,9 +204,8 @@ class Arm:
 
     def train(self, phases: Sequence[Phase]) -> EvalStats:
         """Train through the phases that are not over, from the newest checkpoint, and return the final evaluation."""
-        minutes = self._options.arm_minutes
-        for last, phase in ((phase is phases[-1], phase) for phase in phases):
-            checkpoints = RunPaths(self.folder).checkpoints
+        minutes, checkpoints, evaluation = self._options.arm_minutes, RunPaths(self.folder).checkpoints, None
+        for phase in phases:
             saved = latest_valid(checkpoints).checkpoint if checkpoints.exists() else None
             if saved is not None:
                 counters = saved.state()["counters"]
@@ -209,18 +213,16 @@ class Arm:
             self._saved_s = self.elapsed_s
             if phase.is_over(self.elapsed_s, self.update, minutes):
                 continue
-            result = run(
+            evaluation = run(
                 config_of(phase, self._options),
                 self._follow,
                 lambda phase=phase: int(phase.is_over(self.elapsed_s, self.update, minutes)),
                 run_dir=self.folder,
                 resume=None if saved is None else saved.path,
                 want_checkpoint=self._wants_checkpoint,
-            )
-            if last:
-                assert result.evaluation is not None, "a run that completes has its report"
-                return result.evaluation
-        raise ValueError(f"arm in {self.folder} ended without an evaluation, expected a last phase of share 1")
+            ).evaluation
+        assert evaluation is not None, "the last phase ends with the report of a completed run"
+        return evaluation
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, (EventUpdate, EventResume)):
@@ -228,24 +230,23 @@ class Arm:
 
     def _wants_checkpoint(self) -> bool:
         wanted = self.elapsed_s - self._saved_s >= SAVE_SECONDS
-        if wanted:
-            self._saved_s = self.elapsed_s
+        self._saved_s = self.elapsed_s if wanted else self._saved_s
         return wanted
 
 
 def config_of(phase: Phase, options: argparse.Namespace) -> RunConfig:
     """Return the preset with the changes of a phase, then those of ``--set``, which also rehearse on a CPU."""
-    shared = {**EVALUATION, "device": options.device, "max_minutes": options.arm_minutes}
+    shared = {**EVALUATION, "device": options.device, "max_minutes": options.arm_minutes, "save_every": 10**6}
     changes = {**shared, **phase.changes, **dict(parse_assignment(text) for text in options.set)}
     return validate(unflatten({**flatten(asdict(get_preset(options.preset))), **changes}))
 
 
 PARTS = {
-    "parity": (parity, "Tests on a GPU that passed", "", None, ""),
-    "scenes": (measure, "Speed on a GPU", "", "minimum and maximum", "0"),
-    "arms": (train, "Four minutes of training on a GPU, from nothing", "", "95 % Wilson", "training 0; report seeds"),
+    "parity": (parity, "Tests on a GPU that passed", None, ""),
+    "scenes": (measure, "Speed on a GPU", "minimum and maximum", "0"),
+    "arms": (train, "Four minutes of training on a GPU, from nothing", "95 % Wilson", "training 0; report seeds"),
 }
-"""What runs, and title, unit, interval and seeds of its file."""
+"""What runs, and title, interval and seeds of its file."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -255,7 +256,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("name", nargs="*", help="test paths, scenes or arms; all by default")
     parser.add_argument("--minutes", type=float, default=8.0, help="minutes of this part")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--repeats", type=int, default=2, help="measurements of a scene")
     parser.add_argument("--envs", type=int, nargs="*", default=(), help="environments of a scene")
     parser.add_argument("--preset", default="gpu", help="preset of the arms")
     parser.add_argument("--arm-minutes", type=float, default=4.0)
@@ -266,7 +266,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     deadline = Deadline(options.minutes)
-    work, title, unit, interval_of, seeds = PARTS[options.part]
+    work, title, interval_of, seeds = PARTS[options.part]
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     now = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str]) -> int:
         "command": f"just gpu {' '.join(arguments)}",
         "seeds": seeds,
     }
-    done = work(Results(options.folder / f"gpu-{options.part}.json", title, unit, interval_of, now), deadline, options)
+    done = work(Results(options.folder / f"gpu-{options.part}.json", title, interval_of, now), deadline, options)
     return 0 if done else 1
 
 

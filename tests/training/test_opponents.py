@@ -261,7 +261,8 @@ def test_rows_where_both_sides_learn_equal_those_of_each_side_alone(side, other)
     with both, alone:
         alone.pilots.set_skills([None] * 3)
         draws, ended = torch.Generator().manual_seed(0), 0
-        own, others = (both.rows.row_of[:, team].flatten().long() for team in _teams(side))
+        teams = [team.flatten().long() for team in both.rows.row_of.unflatten(1, (2, -1)).unbind(1)]
+        own, others = teams if side == "blue" else teams[::-1]
         both.reset()
         alone.reset()
         for _ in range(2 * SHORT.max_steps + 2):
@@ -278,12 +279,6 @@ def test_rows_where_both_sides_learn_equal_those_of_each_side_alone(side, other)
             ended += len(alone.episodes.pop())
         assert ended > 3, "episodes ended on the way, by the time limit and otherwise"
         assert both.rows.count == 2 * alone.rows.count
-
-
-def _teams(side: str) -> tuple[slice, slice]:
-    """Return the mechs of a side and of the other one."""
-    blue, red = slice(0, SHORT.team_size), slice(SHORT.team_size, None)
-    return (blue, red) if side == "blue" else (red, blue)
 
 
 def test_scripted_and_policy_opponents_share_a_batch():

@@ -9,6 +9,7 @@ import torch
 from echelon.telemetry.events import EventCheckpoint, EventUpdate
 from echelon.training.ppo.collect import Collector
 from echelon.training.ppo.optimizer import LR_FACTOR_RATIO, LR_FACTOR_START, LearningRate
+from echelon.training.ppo.rollouts import Rollouts
 from echelon.training.ppo.trainer import PPOTrainer
 from tests.device_rules import device_rules
 from tests.training.runs import assert_equal_updates, assert_equal_weights, battle_run, of, run, run_battle, weights
@@ -74,18 +75,16 @@ def test_overlap_on_a_device_equals_that_on_a_cpu():
 def test_killed_run_continues_exactly_from_its_checkpoint(small_run, tmp_path):
     config = small_run(OVERLAP, max_updates=7, total_steps=10**6, save_every=3)
     whole, expected = run(config, tmp_path / "whole")
+    seen = []
 
-    class Kill(BaseException):
-        pass
-
-    def dies(count: int) -> bool:
-        if count == 5:
-            raise Kill
+    def wants_checkpoint() -> bool:
+        seen.append(0)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
         return False
 
-    seen = []
-    with pytest.raises(Kill):
-        run(config, tmp_path / "killed", want_checkpoint=lambda: (seen.append(0), dies(len(seen)))[1])
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "killed", want_checkpoint=wants_checkpoint)
     torch.manual_seed(999)
     resumed, events = run(config, tmp_path / "killed", resume="latest")
     assert_equal_updates([e for e in expected if getattr(e, "update", 0) > 3], events)
@@ -111,5 +110,18 @@ def test_target_of_the_divergence_is_twice_as_large_for_an_old_rollout():
     for kl in (0.009, 0.014, 0.03, 0.1):  # half of the target and its double are 0.01 and 0.04, then 0.015 and 0.06
         rate.follow(torch.tensor(kl))
         factors.append(float(rate.factor) / LR_FACTOR_START)
-    ratio = LR_FACTOR_RATIO
-    assert factors == pytest.approx([ratio, ratio**2, ratio**2, ratio])
+    assert factors == pytest.approx([LR_FACTOR_RATIO**power for power in (1, 2, 2, 1)])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_cuda_update_beside_a_rollout_equals_one_on_the_same_stream():
+    found = []
+    for own_stream in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not own_stream:
+                patch.setattr(Rollouts, "_stream", property(lambda _: None, lambda _, stream: None), raising=False)
+            config = battle_run(ppo={**OVERLAP, "capture": True}, device="cuda", num_envs=64, max_updates=8)
+            _, events = run_battle(config)
+        found.append([(u.loss, u.entropy, u.episodes, u.global_step) for u in of(events, EventUpdate)])
+    assert [tuple(pytest.approx(value, rel=1e-3) for value in row) for row in found[0]] == found[1]
