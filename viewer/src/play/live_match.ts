@@ -10,22 +10,7 @@ import type { Chunk, CloudRows, EventRows, RoundRows } from "../data/replay";
 import { type OpenedMatch, type ReplaySource, decodeWorker } from "../data/source";
 import { ChunkStore } from "../data/store";
 import { NO_WIN } from "../data/winprob";
-import {
-  EventKind,
-  type Header,
-  type IndexView,
-  MECH_COLUMNS,
-  type MechColumn,
-  MechFlag,
-  PLAY_CLOUD_COLUMNS,
-  PLAY_CONTACT_COLUMNS,
-  PLAY_EVENT_COLUMNS,
-  PLAY_OWN_COLUMNS,
-  PLAY_ROUND_COLUMNS,
-  PLAY_SENSE_COLUMNS,
-  type PlayBegin,
-  type PlayFrame,
-} from "../protocol.gen";
+import * as protocol from "../protocol.gen";
 import { makeMatch } from "../session";
 import type { MatchState } from "../state";
 
@@ -36,9 +21,9 @@ const LAST_S = 8; // time before the end of the pilot's mech that is explained
 const CONTROLLED = 0.02; // zone control from which a team counts as holding the zone
 
 export type Row<Names extends string> = Record<Names, number>;
-export type ContactRow = Row<(typeof PLAY_CONTACT_COLUMNS)[number]>;
-export type Senses = Row<(typeof PLAY_SENSE_COLUMNS)[number]>;
-export type EventRow = Row<(typeof PLAY_EVENT_COLUMNS)[number]>;
+export type ContactRow = Row<(typeof protocol.PLAY_CONTACT_COLUMNS)[number]>;
+export type Senses = Row<(typeof protocol.PLAY_SENSE_COLUMNS)[number]>;
+export type EventRow = Row<(typeof protocol.PLAY_EVENT_COLUMNS)[number]>;
 
 /** Return little-endian 32-bit floats; those that do not fill a number are left out. */
 export function floats(bytes: Uint8Array): Float32Array {
@@ -75,10 +60,10 @@ interface LiveFrame {
   readonly tick: number;
   readonly score: readonly number[];
   readonly tonnage: readonly [number, number];
-  readonly mech: Record<MechColumn, Float32Array>; // shape [M]
+  readonly mech: Record<protocol.MechColumn, Float32Array>; // shape [M]
   readonly walked: Float32Array; // distance along the heading since the first frame, shape [M]
   readonly cooldown: Float32Array; // of the pilot's mech
-  readonly rounds: Row<(typeof PLAY_ROUND_COLUMNS)[number]>[];
+  readonly rounds: Row<(typeof protocol.PLAY_ROUND_COLUMNS)[number]>[];
 }
 
 /** The world of a session, without anything that a file has. */
@@ -86,7 +71,7 @@ class SessionSource implements ReplaySource {
   private readonly worker = decodeWorker();
 
   constructor(
-    private readonly header: Header,
+    private readonly header: protocol.Header,
     private readonly world: Uint8Array,
   ) {}
 
@@ -96,7 +81,7 @@ class SessionSource implements ReplaySource {
   }
 
   open = (): Promise<OpenedMatch> => Promise.reject(new Error("a session has no file"));
-  refresh = (): Promise<IndexView> => Promise.reject(new Error("a session has no file"));
+  refresh = (): Promise<protocol.IndexView> => Promise.reject(new Error("a session has no file"));
   chunk = (): Promise<Chunk> => new Promise(() => undefined); // frames are the only chunk
   prefetch = (): Promise<unknown> => new Promise(() => undefined);
 
@@ -121,7 +106,7 @@ class FrameStore extends ChunkStore {
   }
 }
 
-const emptyIndex = (): IndexView => ({
+const emptyIndex = (): protocol.IndexView => ({
   live: false,
   chunks: [],
   series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
@@ -137,7 +122,7 @@ export class LiveMatch {
   readonly seat: number;
   /** The mech whose perception this is: the pilot's, after its end that of a team mate. */
   pilot: number;
-  senses = Object.fromEntries(PLAY_SENSE_COLUMNS.map((name) => [name, 0])) as Senses;
+  senses = Object.fromEntries(protocol.PLAY_SENSE_COLUMNS.map((name) => [name, 0])) as Senses;
   contacts: readonly ContactRow[] = [];
   /** Events of the last frames, in order of time. */
   events: EventRow[] = [];
@@ -151,12 +136,12 @@ export class LiveMatch {
   private past: Own[] = []; // the pilot's mech in its last seconds
   private readonly store = new FrameStore();
   private readonly frames: LiveFrame[] = [];
-  private readonly clouds = new Map<string, Row<(typeof PLAY_CLOUD_COLUMNS)[number]>>();
+  private readonly clouds = new Map<string, Row<(typeof protocol.PLAY_CLOUD_COLUMNS)[number]>>();
   private readonly cells = new Map<number, number>(); // material of the voxels that have changed
   private readonly dead = new Set<number>(); // mechs whose end the pilot has seen
   private base: Chunk["base"] = { cell: new Uint32Array(), material: new Uint8Array(), count: 0 };
 
-  constructor(begin: PlayBegin) {
+  constructor(begin: protocol.PlayBegin) {
     const { roster } = begin.header;
     const { team } = roster[begin.mech];
     // the classes of hostiles are unknown until the sensors recognise them
@@ -179,7 +164,7 @@ export class LiveMatch {
     return this.pilot !== this.seat;
   }
 
-  add(frame: PlayFrame): void {
+  add(frame: protocol.PlayFrame): void {
     const left = frame.mech === this.pilot ? undefined : this.frames.at(-1);
     if (left) this.frames.length = 0;
     if (frame.tick <= (this.frames.at(-1)?.tick ?? -1)) this.restart();
@@ -190,20 +175,21 @@ export class LiveMatch {
     const before = this.frames.at(-1) ?? left;
     const own = floats(frame.own);
     const mech = Object.fromEntries(
-      MECH_COLUMNS.map((name) => [name, before ? before.mech[name].slice() : new Float32Array(count)]),
+      protocol.MECH_COLUMNS.map((name) => [name, before ? before.mech[name].slice() : new Float32Array(count)]),
     ) as LiveFrame["mech"];
     if (!before) mech.hp.fill(FULL_HP);
-    PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
+    protocol.PLAY_OWN_COLUMNS.forEach((name, column) => (mech[name][pilot] = own[column] ?? 0));
     const mates = this.contacts;
-    this.senses = rowsOf(frame.senses, PLAY_SENSE_COLUMNS)[0] ?? this.senses;
-    this.contacts = rowsOf(frame.contacts, PLAY_CONTACT_COLUMNS).filter(
+    this.senses = rowsOf(frame.senses, protocol.PLAY_SENSE_COLUMNS)[0] ?? this.senses;
+    this.contacts = rowsOf(frame.contacts, protocol.PLAY_CONTACT_COLUMNS).filter(
       (row) => Number.isInteger(row.mech) && row.mech >= 0 && row.mech < count && row.mech !== pilot,
     );
     this.holds = frame.holds;
     this.place(mech);
-    this.addEvents(rowsOf(frame.events, PLAY_EVENT_COLUMNS), frame.tick);
+    this.addEvents(rowsOf(frame.events, protocol.PLAY_EVENT_COLUMNS), frame.tick);
     this.remember(frame, mech, mates);
-    for (const row of rowsOf(frame.clouds, PLAY_CLOUD_COLUMNS)) this.clouds.set(`${row.tick} ${row.actor}`, row);
+    for (const row of rowsOf(frame.clouds, protocol.PLAY_CLOUD_COLUMNS))
+      this.clouds.set(`${row.tick} ${row.actor}`, row);
     this.change(frame.edits);
     const walked = before ? before.walked.slice() : new Float32Array(count);
     if (before) addWalk(walked, before.mech, mech);
@@ -214,8 +200,8 @@ export class LiveMatch {
       tonnage: this.holders(),
       mech,
       walked,
-      cooldown: own.slice(PLAY_OWN_COLUMNS.length),
-      rounds: rowsOf(frame.rounds, PLAY_ROUND_COLUMNS),
+      cooldown: own.slice(protocol.PLAY_OWN_COLUMNS.length),
+      rounds: rowsOf(frame.rounds, protocol.PLAY_ROUND_COLUMNS),
     });
     if (this.frames.length > FRAMES) this.frames.shift();
     this.store.latest = this.chunk();
@@ -257,7 +243,7 @@ export class LiveMatch {
     for (let m = 0; m < known.length; m++) {
       if (m === pilot) continue;
       known[m] = dead.has(m) ? 1 : 0;
-      mech.flags[m] = dead.has(m) ? 0 : MechFlag.ALIVE;
+      mech.flags[m] = dead.has(m) ? 0 : protocol.MechFlag.ALIVE;
       mech.focus[m] = mech.painter[m] = -1;
     }
     for (const row of this.contacts) {
@@ -271,13 +257,13 @@ export class LiveMatch {
       mech.hp[m] = Math.max(0, row.hull) * (spec?.hp ?? 100);
       mech.heat[m] = Math.max(0, row.heat) * (spec?.heat_cap ?? 100);
       mech.stability[m] = row.stability < 0 ? 100 : row.stability * 100;
-      mech.flags[m] = row.flags | MechFlag.ALIVE;
+      mech.flags[m] = row.flags | protocol.MechFlag.ALIVE;
     }
   }
 
   /** Keep the pilot's mech in its last seconds, and at its end what led to it. */
   private remember(
-    { tick, killer }: PlayFrame,
+    { tick, killer }: protocol.PlayFrame,
     { x, y, yaw, hp, heat, flags }: LiveFrame["mech"],
     known: readonly ContactRow[],
   ): void {
@@ -292,7 +278,9 @@ export class LiveMatch {
     const [by, ...place] = killer;
     const { team } = match.header.roster[seat];
     const mates = known.filter((row) => row.team === team).map((row) => Math.hypot(row.x - x[seat], row.y - y[seat]));
-    const hits = this.events.filter((row) => row.kind === EventKind.HIT && row.target === seat && row.tick >= from);
+    const hits = this.events.filter(
+      (row) => row.kind === protocol.EventKind.HIT && row.target === seat && row.tick >= from,
+    );
     const [dx, dy] = [place[0] - x[seat], place[1] - y[seat]];
     this.death = { by, range: Math.hypot(dx, dy), angle: yaw[seat] - Math.atan2(dy, dx), past: this.past, hits, mates };
   }
@@ -309,10 +297,14 @@ export class LiveMatch {
     const { match } = this;
     for (const row of rows) {
       // shots and hits of unknown mechs have no place
-      if ((row.kind === EventKind.LAUNCH && row.actor < 0) || (row.kind === EventKind.HIT && row.target < 0)) continue;
+      if (
+        (row.kind === protocol.EventKind.LAUNCH && row.actor < 0) ||
+        (row.kind === protocol.EventKind.HIT && row.target < 0)
+      )
+        continue;
       this.events.push(row);
       if (isOwnHit(row, this)) this.dealt += row.value;
-      if (row.kind !== EventKind.KILL || row.target < 0) continue;
+      if (row.kind !== protocol.EventKind.KILL || row.target < 0) continue;
       this.dead.add(row.target);
       match.deaths[row.target] = row.tick;
       match.markers.push({ tick: row.tick, kind: row.kind, actor: row.actor, target: row.target });
@@ -364,15 +356,15 @@ export class LiveMatch {
       score: Float64Array.from(frames.flatMap(({ score }) => [score[0] ?? 0, score[1] ?? 0])),
       tonnage: Float64Array.from(frames.flatMap(({ tonnage }) => tonnage)),
       mech: Object.fromEntries(
-        MECH_COLUMNS.map((name) => [name, joined(({ mech }) => mech[name], mechs)]),
+        protocol.MECH_COLUMNS.map((name) => [name, joined(({ mech }) => mech[name], mechs)]),
       ) as Chunk["mech"],
       walked: joined(({ walked }) => walked, mechs),
       walkedTotal: new Float32Array(count * mechs), // the gait goes on from chunk to chunk
       cooldown,
       insight: null,
-      events: table(events, PLAY_EVENT_COLUMNS) as EventRows,
-      rounds: table(rounds, ["frame", ...PLAY_ROUND_COLUMNS]) as RoundRows,
-      clouds: table([...this.clouds.values()], PLAY_CLOUD_COLUMNS) as CloudRows,
+      events: table(events, protocol.PLAY_EVENT_COLUMNS) as EventRows,
+      rounds: table(rounds, ["frame", ...protocol.PLAY_ROUND_COLUMNS]) as RoundRows,
+      clouds: table([...this.clouds.values()], protocol.PLAY_CLOUD_COLUMNS) as CloudRows,
       base: this.base,
       edits: { cell: new Uint32Array(), material: new Uint8Array(), tick: new Float64Array(), count: 0 },
       bytes: 0,
@@ -387,7 +379,7 @@ export class LiveMatch {
 /** Whether an event is damage that the pilot has done to a hostile. */
 export function isOwnHit({ kind, actor, target }: EventRow, { match, seat }: LiveMatch): boolean {
   const { roster } = match.header;
-  return kind === EventKind.HIT && actor === seat && roster[target]?.team !== roster[seat].team;
+  return kind === protocol.EventKind.HIT && actor === seat && roster[target]?.team !== roster[seat].team;
 }
 
 function table<Names extends string>(rows: readonly Row<Names>[], columns: readonly Names[]): Record<Names, unknown> {

@@ -4,17 +4,7 @@
 import * as control from "../control";
 import { errorText } from "../text";
 import { frameAt } from "../interpolate";
-import type {
-  PlayEnded,
-  PlayMessage,
-  PlayRequest,
-  PlaySessionState,
-  PlaySource,
-  PlayStart,
-  PlayWelcome,
-  PlayWhatIf,
-  PlayWhatIfResult,
-} from "../protocol.gen";
+import type * as protocol from "../protocol.gen";
 import { CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import type { Command } from "./bindings";
@@ -38,10 +28,10 @@ const LATEST_LAG = 1.5; // most frames by which the picture is behind the newest
 export type Phase = "off" | "connecting" | "ready" | "flying" | "lost" | "closed";
 
 export interface WhatIf {
-  readonly request: PlayWhatIf;
+  readonly request: protocol.PlayWhatIf;
   text: string; // progress
   share: number; // of the continuations played
-  result: PlayWhatIfResult | null;
+  result: protocol.PlayWhatIfResult | null;
   problem: string;
 }
 
@@ -59,11 +49,11 @@ export interface CoachRequest {
 export class PlaySession {
   phase: Phase = "off";
   problem = ""; // one line, "" for none
-  welcome: PlayWelcome | null = null;
-  session: PlaySessionState | null = null;
+  welcome: protocol.PlayWelcome | null = null;
+  session: protocol.PlaySessionState | null = null;
   progress = ""; // of loading a match
   live: LiveMatch | null = null;
-  ended: PlayEnded | null = null;
+  ended: protocol.PlayEnded | null = null;
   whatIf: WhatIf | null = null;
   coach: CoachRequest | null = null;
   /** Called when mistakes were stored in the recording of a match. */
@@ -137,7 +127,7 @@ export class PlaySession {
     return (this.session?.seats.length ?? 0) <= 1;
   }
 
-  private receive(message: PlayMessage): void {
+  private receive(message: protocol.PlayMessage): void {
     switch (message.t) {
       case "welcome":
         // answers to a connection that was lost do not arrive; mistakes are stored as long as their session lives
@@ -211,7 +201,7 @@ export class PlaySession {
     else if (id < 0) this.problem = text; // others are of a request that was given up
   }
 
-  private begin(message: Extract<PlayMessage, { t: "begin" }>): void {
+  private begin(message: Extract<protocol.PlayMessage, { t: "begin" }>): void {
     this.live?.close();
     this.live = new LiveMatch(message);
     this.setKey(message.key);
@@ -253,16 +243,16 @@ export class PlaySession {
   }
 
   /** Start a match or take one over; the answer is `begin` or a problem. */
-  start(request: Omit<PlayStart, "t">): void {
+  start(request: Omit<protocol.PlayStart, "t">): void {
     this.problem = "";
     this.progress = "Preparing the match";
     if (!this.send({ t: "start", ...request })) this.problem = "The play session does not respond.";
   }
 
-  ask(request: Omit<PlayWhatIf, "t" | "id">): void {
+  ask(request: Omit<protocol.PlayWhatIf, "t" | "id">): void {
     const id = ++this.requests;
     if (this.whatIf && !this.whatIf.result) this.send({ t: "cancel", id: this.whatIf.request.id });
-    const whole: PlayWhatIf = { t: "what_if", id, ...request };
+    const whole: protocol.PlayWhatIf = { t: "what_if", id, ...request };
     this.whatIf = { request: whole, text: "Reconstructing the moment", share: 0, result: null, problem: "" };
     if (!this.send(whole)) this.whatIf.problem = "The play session does not respond.";
   }
@@ -273,7 +263,7 @@ export class PlaySession {
   }
 
   /** Ask for the mistakes of a match; they are stored in its recording. */
-  findMistakes(match: MatchState, { run, file }: PlaySource = match, who = ""): void {
+  findMistakes(match: MatchState, { run, file }: protocol.PlaySource = match, who = ""): void {
     const id = ++this.requests;
     this.coach = { id, match: match.id, text: "Reconstructing the moments", share: 0, done: false, problem: "" };
     const sent = this.send({ t: "coach", id, source: { run, file }, who });
@@ -339,7 +329,7 @@ export class PlaySession {
     this.start({ source: {}, tick: 0, seat: this.seat });
   }
 
-  get recording(): PlaySource | null {
+  get recording(): protocol.PlaySource | null {
     return this.ended?.source.file ? this.ended.source : null;
   }
 
@@ -479,7 +469,7 @@ export class PlaySession {
     return chunk.cooldown.subarray(at, at + count);
   }
 
-  private send(request: PlayRequest): boolean {
+  private send(request: protocol.PlayRequest): boolean {
     return this.socket?.send(request) ?? false;
   }
 }

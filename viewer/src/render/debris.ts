@@ -1,16 +1,6 @@
 // Fragments of destroyed voxels, falling cubes whose position is a function of the time since the edit. One draw call.
 
-import {
-  BoxGeometry,
-  Color,
-  DynamicDrawUsage,
-  Euler,
-  InstancedMesh,
-  Matrix4,
-  MeshLambertMaterial,
-  Quaternion,
-  Vector3,
-} from "three";
+import * as THREE from "three";
 import { type Chunk, firstAfter } from "../data/replay";
 import { APPEARANCES, Appearance } from "../palette";
 import { cellCoords, worldPoint } from "../spaces";
@@ -22,7 +12,7 @@ const LIFE_S = 1.5;
 const GRAVITY = 13; // for effect only [vox/s^2]
 
 export class Debris {
-  readonly mesh = new InstancedMesh(new BoxGeometry(1, 1, 1), new MeshLambertMaterial(), MOST);
+  readonly mesh = new THREE.InstancedMesh(new THREE.BoxGeometry(1, 1, 1), new THREE.MeshLambertMaterial(), MOST);
 
   constructor(
     private readonly appearances: Uint8Array,
@@ -31,8 +21,8 @@ export class Debris {
   ) {
     this.mesh.visible = false;
     this.mesh.frustumCulled = false;
-    this.mesh.instanceMatrix.setUsage(DynamicDrawUsage);
-    this.mesh.setColorAt(0, new Color());
+    this.mesh.instanceMatrix.setUsage(THREE.DynamicDrawUsage);
+    this.mesh.setColorAt(0, new THREE.Color());
   }
 
   /** Show the fragments at a tick; the appearances of the stored map tell what was destroyed. */
@@ -79,9 +69,9 @@ export class Debris {
   }
 }
 
-const place = new Vector3();
-const scale = new Vector3();
-const euler = new Euler();
-const turn = new Quaternion();
-const matrix = new Matrix4();
-const tone = new Color();
+const place = new THREE.Vector3();
+const scale = new THREE.Vector3();
+const euler = new THREE.Euler();
+const turn = new THREE.Quaternion();
+const matrix = new THREE.Matrix4();
+const tone = new THREE.Color();

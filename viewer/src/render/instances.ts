@@ -1,42 +1,38 @@
 // Many copies of one shape in one draw call: added one by one for each picture, with four numbers per field.
 
-import {
-  type BufferGeometry,
-  DynamicDrawUsage,
-  InstancedBufferAttribute,
-  InstancedBufferGeometry,
-  Mesh,
-  type ShaderMaterial,
-} from "three";
+import * as THREE from "three";
 
 const FIRST_CAPACITY = 256; // instances; doubled as needed
 
 /** Instances of a shape; `fields` are the attributes of the vertex shader, with up to four components each. */
 export class Instances {
-  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
+  readonly mesh: THREE.Mesh<THREE.InstancedBufferGeometry, THREE.ShaderMaterial>;
   private values: Float32Array[];
   private count = 0;
   private capacity = FIRST_CAPACITY;
 
   constructor(
-    private readonly shape: BufferGeometry,
+    private readonly shape: THREE.BufferGeometry,
     private readonly fields: readonly string[],
-    material: ShaderMaterial,
+    material: THREE.ShaderMaterial,
     order: number,
   ) {
     this.values = fields.map(() => new Float32Array(this.capacity * 4));
-    this.mesh = new Mesh(this.geometry(), material);
+    this.mesh = new THREE.Mesh(this.geometry(), material);
     this.mesh.frustumCulled = false;
     this.mesh.visible = false;
     this.mesh.renderOrder = order;
   }
 
-  private geometry(): InstancedBufferGeometry {
-    const geometry = new InstancedBufferGeometry();
+  private geometry(): THREE.InstancedBufferGeometry {
+    const geometry = new THREE.InstancedBufferGeometry();
     geometry.setAttribute("position", this.shape.getAttribute("position"));
     geometry.setIndex(this.shape.getIndex());
     this.fields.forEach((field, i) =>
-      geometry.setAttribute(field, new InstancedBufferAttribute(this.values[i], 4).setUsage(DynamicDrawUsage)),
+      geometry.setAttribute(
+        field,
+        new THREE.InstancedBufferAttribute(this.values[i], 4).setUsage(THREE.DynamicDrawUsage),
+      ),
     );
     return geometry;
   }
@@ -70,7 +66,7 @@ export class Instances {
     this.mesh.visible = this.count > 0;
     this.mesh.geometry.instanceCount = this.count;
     for (const field of this.fields) {
-      const attribute = this.mesh.geometry.getAttribute(field) as InstancedBufferAttribute;
+      const attribute = this.mesh.geometry.getAttribute(field) as THREE.InstancedBufferAttribute;
       attribute.clearUpdateRanges();
       attribute.addUpdateRange(0, this.count * 4);
       attribute.needsUpdate = true;

@@ -1,19 +1,7 @@
 // The mechs in the scene: one instanced mesh per class, filled each frame from the current poses. Standing, falling and
 // dying are functions of the pose and of the time since death.
 
-import {
-  type BufferGeometry,
-  Color,
-  DynamicDrawUsage,
-  Euler,
-  InstancedBufferAttribute,
-  InstancedMesh,
-  MathUtils,
-  Matrix4,
-  Quaternion,
-  type ShaderMaterial,
-  Vector3,
-} from "three";
+import * as THREE from "three";
 import { type Poses, gaitPhase, smooth } from "../interpolate";
 import { TEAMS } from "../palette";
 import { CHASSIS_NAMES, type ChassisName, type Header } from "../protocol.gen";
@@ -49,24 +37,24 @@ export interface MechDrawState {
 
 interface Squad {
   name: ChassisName;
-  mesh: InstancedMesh;
-  silhouette: InstancedMesh; // its parts behind walls
-  fine: BufferGeometry;
-  coarse: BufferGeometry; // model with fewer triangles
+  mesh: THREE.InstancedMesh;
+  silhouette: THREE.InstancedMesh; // its parts behind walls
+  fine: THREE.BufferGeometry;
+  coarse: THREE.BufferGeometry; // model with fewer triangles
   mechs: number[]; // mech of each instance
-  sign: InstancedBufferAttribute; // colour of the silhouette
-  tint: InstancedBufferAttribute;
-  gait: InstancedBufferAttribute;
-  mood: InstancedBufferAttribute;
+  sign: THREE.InstancedBufferAttribute; // colour of the silhouette
+  tint: THREE.InstancedBufferAttribute;
+  gait: THREE.InstancedBufferAttribute;
+  mood: THREE.InstancedBufferAttribute;
 }
 
 export class Mechs {
-  readonly meshes: readonly InstancedMesh[];
+  readonly meshes: readonly THREE.InstancedMesh[];
   private readonly squads: Squad[];
   private readonly chassis: ChassisName[];
   private readonly sizes: (readonly number[])[];
 
-  private readonly plain: ShaderMaterial;
+  private readonly plain: THREE.ShaderMaterial;
   private patterns = true;
 
   /** `changing` are mechs whose class in the roster may change. */
@@ -98,20 +86,24 @@ export class Mechs {
       .filter((mech) => this.chassis[mech] === name || this.changing.has(mech))
       .filter((mech) => this.header.roster[mech].present);
     const [fine, coarse] = [MODELS[name].build(true), MODELS[name].build(false)];
-    const mesh = new InstancedMesh(fine, material, mechs.length);
+    const mesh = new THREE.InstancedMesh(fine, material, mechs.length);
     mesh.customDepthMaterial = depthMaterial;
     mesh.castShadow = mesh.receiveShadow = true;
     mesh.renderOrder = MECH_ORDER;
-    const silhouette = new InstancedMesh(coarse, hiddenMaterial, mechs.length);
+    const silhouette = new THREE.InstancedMesh(coarse, hiddenMaterial, mechs.length);
     silhouette.instanceMatrix = mesh.instanceMatrix;
     silhouette.renderOrder = SILHOUETTE_ORDER;
     mesh.frustumCulled = silhouette.frustumCulled = false;
     const perInstance = (attribute: string) => {
-      const values = new InstancedBufferAttribute(new Float32Array(4 * mechs.length), 4).setUsage(DynamicDrawUsage);
+      const values = new THREE.InstancedBufferAttribute(new Float32Array(4 * mechs.length), 4).setUsage(
+        THREE.DynamicDrawUsage,
+      );
       for (const geometry of [fine, coarse]) geometry.setAttribute(attribute, values);
       return values;
     };
-    const sign = new InstancedBufferAttribute(new Float32Array(3 * mechs.length), 3).setUsage(DynamicDrawUsage);
+    const sign = new THREE.InstancedBufferAttribute(new Float32Array(3 * mechs.length), 3).setUsage(
+      THREE.DynamicDrawUsage,
+    );
     coarse.setAttribute("sign", sign);
     return {
       name,
@@ -133,7 +125,7 @@ export class Mechs {
   }
 
   /** Update the instances; with the plain material, classes without a mech near `eye` [vox] use coarse models. */
-  update(poses: Poses, drawn: MechDrawState, eye: Vector3): void {
+  update(poses: Poses, drawn: MechDrawState, eye: THREE.Vector3): void {
     for (const mech of this.changing) [this.chassis[mech], this.sizes[mech]] = [this.classOf(mech), this.sizeOf(mech)];
     for (const squad of this.squads) {
       const near = squad.mechs.some(
@@ -151,12 +143,12 @@ export class Mechs {
   }
 
   /** Return the transform of a standing, fallen or dead mech. */
-  private matrixOf(mech: number, poses: Poses, deadFor: number, shown: number): Matrix4 {
+  private matrixOf(mech: number, poses: Poses, deadFor: number, shown: number): THREE.Matrix4 {
     const size = this.sizes[mech];
     const dead = smooth(deadFor / COLLAPSE_S);
     const fallen = poses.fallen[mech] * (1 - dead);
     const bank = mech % 2 === 0 ? 1 : -1;
-    const climb = MathUtils.clamp(poses.climb[mech] * CLIMB_PITCH, -MAX_CLIMB_PITCH, MAX_CLIMB_PITCH);
+    const climb = THREE.MathUtils.clamp(poses.climb[mech] * CLIMB_PITCH, -MAX_CLIMB_PITCH, MAX_CLIMB_PITCH);
     euler.set(
       bank * (fallen * FALL_ROLL + dead * WRECK_ROLL),
       poses.yaw[mech],
@@ -193,7 +185,7 @@ export class Mechs {
   }
 
   /** Write the muzzle of a mech in world space into `out`, for a pose given as centre and heading. */
-  muzzle(mech: number, x: number, y: number, z: number, yaw: number, out: Vector3): Vector3 {
+  muzzle(mech: number, x: number, y: number, z: number, yaw: number, out: THREE.Vector3): THREE.Vector3 {
     const [forward, up, right] = MODELS[this.chassis[mech]].muzzle;
     const [cos, sin] = [Math.cos(yaw), Math.sin(yaw)];
     const vx = x + forward * cos + right * sin;
@@ -224,11 +216,11 @@ const material = mechMaterial();
 const depthMaterial = mechDepthMaterial();
 const hiddenMaterial = silhouetteMaterial();
 // silhouettes are drawn without tone mapping, so their colours are screen colours
-const teamSign = new Color();
-const paint = new Color();
-const euler = new Euler();
-const turn = new Quaternion();
-const place = new Vector3();
-const matrix = new Matrix4();
-const scale = new Vector3();
-const ONE = new Vector3(1, 1, 1);
+const teamSign = new THREE.Color();
+const paint = new THREE.Color();
+const euler = new THREE.Euler();
+const turn = new THREE.Quaternion();
+const place = new THREE.Vector3();
+const matrix = new THREE.Matrix4();
+const scale = new THREE.Vector3();
+const ONE = new THREE.Vector3(1, 1, 1);

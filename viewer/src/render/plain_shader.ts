@@ -1,17 +1,7 @@
 // GLSL and uniforms shared by all materials of the low tier: lighting per vertex, a painted tile, the ground with baked
 // shadows, and one cheap tone mapping. No branches and no procedural patterns, since this tier is rendered in software.
 
-import {
-  Color,
-  DataTexture,
-  LinearFilter,
-  LinearMipmapNearestFilter,
-  RepeatWrapping,
-  RGBAFormat,
-  Vector2,
-  Vector3,
-  Vector4,
-} from "three";
+import * as THREE from "three";
 import { SCENE } from "../palette";
 import { GROUND_TEXELS, SUN_VOXEL } from "./ground_texture";
 import { TILE, paintTile } from "./tile";
@@ -21,40 +11,40 @@ const SKY_STRENGTH = 1.9 / Math.PI;
 
 export interface PlainUniforms {
   [name: string]: { value: unknown };
-  uTile: { value: DataTexture };
-  uGround: { value: DataTexture };
-  uMapSize: { value: Vector3 }; // size of the map [vox]
-  uFog: { value: Vector2 }; // start of the fog, and 1 / its depth
+  uTile: { value: THREE.DataTexture };
+  uGround: { value: THREE.DataTexture };
+  uMapSize: { value: THREE.Vector3 }; // size of the map [vox]
+  uFog: { value: THREE.Vector2 }; // start of the fog, and 1 / its depth
   uTime: { value: number }; // match time [s]
-  uCut: { value: Vector4 }; // the cutaway: centre, height of the feet of its walls, radius, 0 for none [vox]
+  uCut: { value: THREE.Vector4 }; // the cutaway: centre, height of the feet of its walls, radius, 0 for none [vox]
 }
 
-function groundTexture(): DataTexture {
-  return new DataTexture(new Uint8Array([100, 90, 80, 0]), 1, 1, RGBAFormat);
+function groundTexture(): THREE.DataTexture {
+  return new THREE.DataTexture(new Uint8Array([100, 90, 80, 0]), 1, 1, THREE.RGBAFormat);
 }
 
 export function plainUniforms(): PlainUniforms {
   return {
-    uTile: { value: new DataTexture(new Uint8Array([127, 0, 0, 0]), 1, 1, RGBAFormat) },
+    uTile: { value: new THREE.DataTexture(new Uint8Array([127, 0, 0, 0]), 1, 1, THREE.RGBAFormat) },
     uGround: { value: groundTexture() },
-    uMapSize: { value: new Vector3(1, 1, 1) },
-    uFog: { value: new Vector2(100, 0.01) },
+    uMapSize: { value: new THREE.Vector3(1, 1, 1) },
+    uFog: { value: new THREE.Vector2(100, 0.01) },
     uTime: { value: 0 },
-    uCut: { value: new Vector4() },
-    uSun: { value: new Vector3(...SUN_VOXEL).normalize() },
-    uSunLight: { value: new Color(SCENE.sun).multiplyScalar(SUN_STRENGTH) },
-    uSkyLight: { value: new Color(SCENE.hemisphereSky).multiplyScalar(SKY_STRENGTH) },
-    uGroundLight: { value: new Color(SCENE.hemisphereGround).multiplyScalar(SKY_STRENGTH) },
-    uFogColour: { value: new Color().setHex(SCENE.skyLow, "") },
+    uCut: { value: new THREE.Vector4() },
+    uSun: { value: new THREE.Vector3(...SUN_VOXEL).normalize() },
+    uSunLight: { value: new THREE.Color(SCENE.sun).multiplyScalar(SUN_STRENGTH) },
+    uSkyLight: { value: new THREE.Color(SCENE.hemisphereSky).multiplyScalar(SKY_STRENGTH) },
+    uGroundLight: { value: new THREE.Color(SCENE.hemisphereGround).multiplyScalar(SKY_STRENGTH) },
+    uFogColour: { value: new THREE.Color().setHex(SCENE.skyLow, "") },
   };
 }
 
 export function setTile(uniforms: PlainUniforms): void {
   uniforms.uTile.value.dispose();
-  const texture = new DataTexture(paintTile() as Uint8Array<ArrayBuffer>, TILE, TILE, RGBAFormat);
-  texture.wrapS = texture.wrapT = RepeatWrapping;
-  texture.magFilter = LinearFilter;
-  texture.minFilter = LinearMipmapNearestFilter;
+  const texture = new THREE.DataTexture(paintTile() as Uint8Array<ArrayBuffer>, TILE, TILE, THREE.RGBAFormat);
+  texture.wrapS = texture.wrapT = THREE.RepeatWrapping;
+  texture.magFilter = THREE.LinearFilter;
+  texture.minFilter = THREE.LinearMipmapNearestFilter;
   texture.generateMipmaps = true;
   texture.needsUpdate = true;
   uniforms.uTile.value = texture;
@@ -63,13 +53,13 @@ export function setTile(uniforms: PlainUniforms): void {
 /** Set the ground texture of a map, shape [y, x, 4] in texels. */
 export function setGround(uniforms: PlainUniforms, ground: Uint8Array, size: readonly number[]): void {
   uniforms.uGround.value.dispose();
-  const texture = new DataTexture(
+  const texture = new THREE.DataTexture(
     ground as Uint8Array<ArrayBuffer>,
     size[0] * GROUND_TEXELS,
     size[1] * GROUND_TEXELS,
-    RGBAFormat,
+    THREE.RGBAFormat,
   );
-  texture.minFilter = texture.magFilter = LinearFilter;
+  texture.minFilter = texture.magFilter = THREE.LinearFilter;
   texture.needsUpdate = true;
   uniforms.uGround.value = texture;
 }

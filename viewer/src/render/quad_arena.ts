@@ -2,19 +2,7 @@
 // is one draw call and an edit uploads only its chunk. The index buffer selects and orders the drawn quads: nearest
 // chunks first, without those off screen or facing away.
 
-import {
-  Box3,
-  BufferAttribute,
-  BufferGeometry,
-  DynamicDrawUsage,
-  Frustum,
-  type Material,
-  Matrix4,
-  Mesh,
-  type PerspectiveCamera,
-  Sphere,
-  Vector3,
-} from "three";
+import * as THREE from "three";
 import { chunkOrigin } from "../data/voxels";
 import { voxelPoint, worldPoint, world_from_voxel } from "../spaces";
 import { CHUNK, FACES, GROUPS, POSITION_STEPS, type QuadMesh } from "../data/mesher";
@@ -29,12 +17,12 @@ const CORNERS = [0, 1, 2, 0, 2, 3]; // corners of a quad as two triangles
 interface Slot {
   start: number; // first quad
   capacity: number; // capacity [quads]
-  low: Vector3; // corner of the chunk, in voxel space
-  box: Box3; // in world space
+  low: THREE.Vector3; // corner of the chunk, in voxel space
+  box: THREE.Box3; // in world space
 }
 
 export class QuadArena {
-  readonly mesh: Mesh<BufferGeometry, Material>;
+  readonly mesh: THREE.Mesh<THREE.BufferGeometry, THREE.Material>;
   private slots = new Map<number, Slot>();
   private meshes = new Map<number, QuadMesh>();
   private capacity = 0; // capacity of the buffer [quads]
@@ -42,17 +30,17 @@ export class QuadArena {
   private shown = ""; // key of the quads in the index buffer; "" if outdated
 
   constructor(
-    material: Material,
+    material: THREE.Material,
     shadows: boolean,
     private readonly size: readonly number[],
   ) {
-    this.mesh = new Mesh(new BufferGeometry(), material);
+    this.mesh = new THREE.Mesh(new THREE.BufferGeometry(), material);
     this.mesh.castShadow = shadows;
     this.mesh.receiveShadow = true;
     this.mesh.frustumCulled = false;
     this.mesh.matrixAutoUpdate = false;
     const steps = 1 / POSITION_STEPS;
-    this.mesh.matrix.copy(world_from_voxel).scale(new Vector3(steps, steps, steps));
+    this.mesh.matrix.copy(world_from_voxel).scale(new THREE.Vector3(steps, steps, steps));
   }
 
   put(number: number, quads: QuadMesh): void {
@@ -73,10 +61,10 @@ export class QuadArena {
   }
 
   private slot(number: number, start: number, quads: number): Slot {
-    const low = new Vector3(...chunkOrigin(number, this.size));
-    const box = new Box3().setFromPoints([
-      worldPoint(low.x - MARGIN, low.y - MARGIN, low.z, new Vector3()),
-      worldPoint(low.x + CHUNK + MARGIN, low.y + CHUNK + MARGIN, low.z + CHUNK + MARGIN, new Vector3()),
+    const low = new THREE.Vector3(...chunkOrigin(number, this.size));
+    const box = new THREE.Box3().setFromPoints([
+      worldPoint(low.x - MARGIN, low.y - MARGIN, low.z, new THREE.Vector3()),
+      worldPoint(low.x + CHUNK + MARGIN, low.y + CHUNK + MARGIN, low.z + CHUNK + MARGIN, new THREE.Vector3()),
     ]);
     return { start, capacity: Math.ceil(quads * SLACK) + SPARE_QUADS, low, box };
   }
@@ -100,11 +88,17 @@ export class QuadArena {
   private allocate(quads: number): void {
     this.capacity = quads;
     this.mesh.geometry.dispose();
-    const geometry = new BufferGeometry();
-    geometry.setIndex(new BufferAttribute(new Uint32Array(quads * 6), 1).setUsage(DynamicDrawUsage));
-    geometry.setAttribute("position", new BufferAttribute(new Uint16Array(quads * 16), 4).setUsage(DynamicDrawUsage));
-    geometry.setAttribute("code", new BufferAttribute(new Uint8Array(quads * 16), 4).setUsage(DynamicDrawUsage));
-    geometry.boundingSphere = new Sphere(new Vector3(), Infinity);
+    const geometry = new THREE.BufferGeometry();
+    geometry.setIndex(new THREE.BufferAttribute(new Uint32Array(quads * 6), 1).setUsage(THREE.DynamicDrawUsage));
+    geometry.setAttribute(
+      "position",
+      new THREE.BufferAttribute(new Uint16Array(quads * 16), 4).setUsage(THREE.DynamicDrawUsage),
+    );
+    geometry.setAttribute(
+      "code",
+      new THREE.BufferAttribute(new Uint8Array(quads * 16), 4).setUsage(THREE.DynamicDrawUsage),
+    );
+    geometry.boundingSphere = new THREE.Sphere(new THREE.Vector3(), Infinity);
     geometry.setDrawRange(0, 0);
     this.mesh.geometry = geometry;
   }
@@ -114,7 +108,7 @@ export class QuadArena {
       ["position", quads.position],
       ["code", quads.data],
     ] as const) {
-      const attribute = this.mesh.geometry.getAttribute(name) as BufferAttribute;
+      const attribute = this.mesh.geometry.getAttribute(name) as THREE.BufferAttribute;
       attribute.array.set(values, slot.start * 16);
       attribute.addUpdateRange(slot.start * 16, values.length);
       attribute.needsUpdate = true;
@@ -122,7 +116,7 @@ export class QuadArena {
   }
 
   /** Write the index buffer: all quads, or with a camera only those it may see, with `inner` from both sides. */
-  selectQuads(camera: PerspectiveCamera | null, inner: boolean): void {
+  selectQuads(camera: THREE.PerspectiveCamera | null, inner: boolean): void {
     const order = camera
       ? this.visible(camera, inner)
       : [...this.meshes.keys()].map((number) => ({ number, sides: 2 ** GROUPS - 1 }));
@@ -152,7 +146,7 @@ export class QuadArena {
   }
 
   /** Return the chunks on screen from near to far, with the visible faces as bits. */
-  private visible(camera: PerspectiveCamera, inner: boolean): { number: number; sides: number }[] {
+  private visible(camera: THREE.PerspectiveCamera, inner: boolean): { number: number; sides: number }[] {
     frustum.setFromProjectionMatrix(projection.multiplyMatrices(camera.projectionMatrix, camera.matrixWorldInverse));
     voxelPoint(camera.position, eye);
     const seen: { number: number; sides: number; away: number }[] = [];
@@ -175,6 +169,6 @@ export class QuadArena {
   }
 }
 
-const frustum = new Frustum();
-const projection = new Matrix4();
-const eye = new Vector3();
+const frustum = new THREE.Frustum();
+const projection = new THREE.Matrix4();
+const eye = new THREE.Vector3();

@@ -2,16 +2,7 @@
 // They are refilled every frame. Blending is premultiplied, so that additive light and covering smoke share a pool:
 // `cover` is how much of the background is hidden.
 
-import {
-  BufferAttribute,
-  BufferGeometry,
-  Color,
-  CustomBlending,
-  OneFactor,
-  OneMinusSrcAlphaFactor,
-  ShaderMaterial,
-  type Vector3,
-} from "three";
+import * as THREE from "three";
 import { Instances } from "./instances";
 import { NOISE } from "./random";
 
@@ -38,20 +29,20 @@ void output_light(vec3 light, float alpha, float cover) {
 }
 `;
 
-const QUAD = new BufferGeometry()
-  .setAttribute("position", new BufferAttribute(new Float32Array([0, -1, 0, 1, -1, 0, 1, 1, 0, 0, 1, 0]), 3))
+const QUAD = new THREE.BufferGeometry()
+  .setAttribute("position", new THREE.BufferAttribute(new Float32Array([0, -1, 0, 1, -1, 0, 1, 1, 0, 0, 1, 0]), 3))
   .setIndex([0, 1, 2, 0, 2, 3]);
 const ORDER = 5; // above everything else in the scene
 
-function quadMaterial(vertexShader: string, fragmentShader: string): ShaderMaterial {
-  return new ShaderMaterial({
+function quadMaterial(vertexShader: string, fragmentShader: string): THREE.ShaderMaterial {
+  return new THREE.ShaderMaterial({
     vertexShader,
     fragmentShader,
     transparent: true,
     depthWrite: false,
-    blending: CustomBlending,
-    blendSrc: OneFactor,
-    blendDst: OneMinusSrcAlphaFactor,
+    blending: THREE.CustomBlending,
+    blendSrc: THREE.OneFactor,
+    blendDst: THREE.OneMinusSrcAlphaFactor,
   });
 }
 
@@ -151,14 +142,14 @@ void main() {
   output_light(light, alpha * vLight.a, vShape.w);
 }`;
 
-const tone = new Color();
+const tone = new THREE.Color();
 
 export class Beams extends Instances {
   constructor() {
     super(QUAD, ["from", "to", "light"], quadMaterial(BEAM_VERTEX, BEAM_FRAGMENT), ORDER);
   }
 
-  add(from: Vector3, to: Vector3, kind: BeamKind, width: number, colour: number, alpha: number): void {
+  add(from: THREE.Vector3, to: THREE.Vector3, kind: BeamKind, width: number, colour: number, alpha: number): void {
     tone.setHex(colour);
     this.push(from.x, from.y, from.z, width, to.x, to.y, to.z, kind, tone.r, tone.g, tone.b, alpha);
   }

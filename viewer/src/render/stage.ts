@@ -1,17 +1,7 @@
 // The stage of a match: renderer, sun, sky, surroundings and fog. The sun is fixed; its shadow box is fitted to the map
 // once. Cost depends on the graphics tier.
 
-import {
-  ACESFilmicToneMapping,
-  DirectionalLight,
-  Fog,
-  HemisphereLight,
-  PCFShadowMap,
-  PerspectiveCamera,
-  Scene,
-  Vector3,
-  WebGLRenderer,
-} from "three";
+import * as THREE from "three";
 import { SCENE } from "../palette";
 import { SUN_VOXEL } from "./ground_texture";
 import { type PlainUniforms, plainUniforms, setTile } from "./plain_shader";
@@ -19,7 +9,7 @@ import { type Tier, isSoftwareRenderer } from "../quality";
 import { Apron, Sky } from "./surroundings";
 import { FIELD_OF_VIEW, worldPoint } from "../spaces";
 
-const SUN = worldPoint(...SUN_VOXEL, new Vector3()).normalize();
+const SUN = worldPoint(...SUN_VOXEL, new THREE.Vector3()).normalize();
 const CONTEXT = { alpha: false, depth: true, stencil: false, powerPreference: "high-performance" } as const;
 
 const HAZE = [0.75, 3] as const; // start and end of the haze, in map diagonals
@@ -49,32 +39,32 @@ export function makeContext(canvas: HTMLCanvasElement, finest: boolean): Context
 }
 
 export class Stage {
-  readonly renderer: WebGLRenderer;
-  readonly scene = new Scene();
-  readonly camera = new PerspectiveCamera((FIELD_OF_VIEW * 180) / Math.PI, 1, 0.3, 1600);
+  readonly renderer: THREE.WebGLRenderer;
+  readonly scene = new THREE.Scene();
+  readonly camera = new THREE.PerspectiveCamera((FIELD_OF_VIEW * 180) / Math.PI, 1, 0.3, 1600);
   readonly plain: PlainUniforms = plainUniforms();
-  private readonly sun = new DirectionalLight(SCENE.sun, 3.3);
+  private readonly sun = new THREE.DirectionalLight(SCENE.sun, 3.3);
   private readonly apron = new Apron(this.plain);
   private readonly sky = new Sky(SUN);
-  private readonly fog = new Fog(SCENE.skyLow, 100, 400);
+  private readonly fog = new THREE.Fog(SCENE.skyLow, 100, 400);
   private painted = false; // whether the low tier's tile has been painted
   private span = 1; // diagonal of the map [vox]
   private width = 1;
   private height = 1;
 
   constructor(canvas: HTMLCanvasElement, { context }: Context, checked: boolean) {
-    this.renderer = new WebGLRenderer({ canvas, context });
+    this.renderer = new THREE.WebGLRenderer({ canvas, context });
     // checking for compile errors serialises compilation; only the browser tests do
     this.renderer.debug.checkShaderErrors = checked;
-    this.renderer.toneMapping = ACESFilmicToneMapping;
+    this.renderer.toneMapping = THREE.ACESFilmicToneMapping;
     this.renderer.toneMappingExposure = 1.0;
-    this.renderer.shadowMap.type = PCFShadowMap;
+    this.renderer.shadowMap.type = THREE.PCFShadowMap;
     this.sun.shadow.normalBias = 0.06;
     this.sun.shadow.bias = -0.0006;
     this.sun.shadow.radius = 2.2;
     this.scene.fog = this.fog;
     this.scene.add(
-      new HemisphereLight(SCENE.hemisphereSky, SCENE.hemisphereGround, 1.9),
+      new THREE.HemisphereLight(SCENE.hemisphereSky, SCENE.hemisphereGround, 1.9),
       this.sun,
       this.sun.target,
       this.apron.mesh,
@@ -97,7 +87,7 @@ export class Stage {
 
   fit(size: readonly number[]): void {
     const span = Math.hypot(size[0], size[1]);
-    const centre = new Vector3(size[0] / 2, 0, -size[1] / 2);
+    const centre = new THREE.Vector3(size[0] / 2, 0, -size[1] / 2);
     this.sun.target.position.copy(centre);
     this.sun.position.copy(centre).addScaledVector(SUN, span);
     const { camera } = this.sun.shadow;

@@ -1,18 +1,6 @@
 // Surroundings of the map: the sky, and a wide plain with patterns or as the low tier's version.
 
-import {
-  BackSide,
-  Color,
-  GLSL3,
-  type Material,
-  Mesh,
-  MeshLambertMaterial,
-  PlaneGeometry,
-  ShaderMaterial,
-  SphereGeometry,
-  Vector2,
-  Vector3,
-} from "three";
+import * as THREE from "three";
 import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, type PlainUniforms } from "./plain_shader";
 import { NOISE } from "./random";
@@ -44,8 +32,8 @@ float apron(vec2 p) {
 }
 `;
 
-function richApron({ uCut }: PlainUniforms, size: { value: Vector2 }): Material {
-  const material = new MeshLambertMaterial({ color: SCENE.apron });
+function richApron({ uCut }: PlainUniforms, size: { value: THREE.Vector2 }): THREE.Material {
+  const material = new THREE.MeshLambertMaterial({ color: SCENE.apron });
   material.onBeforeCompile = (shader) => {
     Object.assign(shader.uniforms, { uMap: size, uCut });
     shader.vertexShader = shader.vertexShader
@@ -61,10 +49,10 @@ function richApron({ uCut }: PlainUniforms, size: { value: Vector2 }): Material 
   return material;
 }
 
-function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
-  return new ShaderMaterial({
-    glslVersion: GLSL3,
-    uniforms: { ...shared, uMap: size, uColour: { value: new Color(SCENE.apron) } },
+function plainApron(shared: PlainUniforms, size: { value: THREE.Vector2 }): THREE.Material {
+  return new THREE.ShaderMaterial({
+    glslVersion: THREE.GLSL3,
+    uniforms: { ...shared, uMap: size, uColour: { value: new THREE.Color(SCENE.apron) } },
     vertexShader: /* glsl */ `
       uniform vec3 uColour;
       out vec2 vGround;
@@ -99,16 +87,16 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
 const BEHIND = { polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 64 };
 
 export class Apron {
-  readonly mesh: Mesh<PlaneGeometry, Material>;
-  private readonly size = { value: new Vector2(100, 100) };
-  private readonly rich: Material;
-  private readonly plain: Material;
+  readonly mesh: THREE.Mesh<THREE.PlaneGeometry, THREE.Material>;
+  private readonly size = { value: new THREE.Vector2(100, 100) };
+  private readonly rich: THREE.Material;
+  private readonly plain: THREE.Material;
 
   constructor(shared: PlainUniforms) {
     this.rich = richApron(shared, this.size);
     this.plain = plainApron(shared, this.size);
     for (const material of [this.rich, this.plain]) Object.assign(material, BEHIND);
-    this.mesh = new Mesh(new PlaneGeometry(1, 1).rotateX(-Math.PI / 2), this.rich);
+    this.mesh = new THREE.Mesh(new THREE.PlaneGeometry(1, 1).rotateX(-Math.PI / 2), this.rich);
     this.mesh.receiveShadow = true;
     this.mesh.frustumCulled = false;
     this.mesh.matrixAutoUpdate = false;
@@ -116,7 +104,7 @@ export class Apron {
   }
 
   /** Fit to a map with its centre at `centre`. */
-  fit(size: readonly number[], centre: Vector3, span: number): void {
+  fit(size: readonly number[], centre: THREE.Vector3, span: number): void {
     this.size.value.set(size[0], size[1]);
     this.mesh.position.set(centre.x, -0.04, centre.z);
     this.mesh.scale.setScalar(span * 8);
@@ -152,22 +140,22 @@ void main() {
 
 /** The sky dome: a gradient with a glow around the sun; drawn last, behind everything. */
 export class Sky {
-  readonly mesh: Mesh<SphereGeometry, Material>;
+  readonly mesh: THREE.Mesh<THREE.SphereGeometry, THREE.Material>;
 
-  constructor(sun: Vector3) {
-    const material = new ShaderMaterial({
-      side: BackSide,
+  constructor(sun: THREE.Vector3) {
+    const material = new THREE.ShaderMaterial({
+      side: THREE.BackSide,
       depthWrite: false,
       vertexShader: SKY_VERTEX,
       fragmentShader: SKY_FRAGMENT,
       uniforms: {
-        uTop: { value: new Color(SCENE.skyTop) },
-        uLow: { value: new Color(SCENE.skyLow) },
+        uTop: { value: new THREE.Color(SCENE.skyTop) },
+        uLow: { value: new THREE.Color(SCENE.skyLow) },
         uToSun: { value: sun },
-        uSunColour: { value: new Color(SCENE.sun) },
+        uSunColour: { value: new THREE.Color(SCENE.sun) },
       },
     });
-    this.mesh = new Mesh(new SphereGeometry(1, 32, 16), material);
+    this.mesh = new THREE.Mesh(new THREE.SphereGeometry(1, 32, 16), material);
     this.mesh.frustumCulled = false;
     this.mesh.renderOrder = 0.8;
   }

@@ -1,15 +1,7 @@
 // The terrain in the scene: one mesh of opaque voxels, one of water and glass, with patterned or plain materials.
 // Meshing and baking run in workers.
 
-import {
-  DataTexture,
-  LinearFilter,
-  type Material,
-  type Mesh,
-  type PerspectiveCamera,
-  RGBAFormat,
-  type Texture,
-} from "three";
+import * as THREE from "three";
 import type { Scenery } from "../data/appearance";
 import { chunkGrid, chunkOrigin } from "../data/voxels";
 import type { Cutaway } from "../framing";
@@ -28,9 +20,9 @@ const SOLID_ORDER = 0.2; // after mechs, before the surroundings
 
 /** Terrain materials of one kind, patterned or plain. */
 interface Coats {
-  solid: Material;
-  cut: Material; // solid, with a cutaway
-  clear: Material;
+  solid: THREE.Material;
+  cut: THREE.Material; // solid, with a cutaway
+  clear: THREE.Material;
 }
 
 export interface MeshWorkers {
@@ -40,13 +32,13 @@ export interface MeshWorkers {
 
 export class Terrain {
   readonly uniforms: TerrainUniforms;
-  readonly meshes: readonly Mesh[];
+  readonly meshes: readonly THREE.Mesh[];
   private readonly rich: Coats;
   private readonly plain: Coats;
   private coats: Coats;
   private readonly solid: QuadArena;
   private readonly clear: QuadArena;
-  private readonly soil: DataTexture;
+  private readonly soil: THREE.DataTexture;
   private ground: Uint8Array | null = null; // ground texture, once painted; low tier only
   private shadowRequests = 0; // number of the latest shadow request
   private patterns = true;
@@ -80,8 +72,8 @@ export class Terrain {
     this.clear = new QuadArena(this.rich.clear, false, size);
     this.meshes = [this.solid.mesh, this.clear.mesh];
     this.solid.mesh.renderOrder = SOLID_ORDER;
-    this.soil = new DataTexture(scenery.soil, size[0], size[1], RGBAFormat);
-    this.soil.minFilter = this.soil.magFilter = LinearFilter;
+    this.soil = new THREE.DataTexture(scenery.soil, size[0], size[1], THREE.RGBAFormat);
+    this.soil.minFilter = this.soil.magFilter = THREE.LinearFilter;
     this.soil.needsUpdate = true;
     this.uniforms.uSoil.value = this.soil;
     this.uniforms.uMap.value.set(size[0], size[1]);
@@ -159,7 +151,7 @@ export class Terrain {
   }
 
   /** Update to a moment and camera. */
-  setView(seconds: number, camera: PerspectiveCamera, cutaway: Cutaway | null): void {
+  setView(seconds: number, camera: THREE.PerspectiveCamera, cutaway: Cutaway | null): void {
     // the shadow map needs quads that the camera does not see
     for (const arena of [this.solid, this.clear])
       arena.selectQuads(this.patterns ? null : camera, cutaway !== null && arena === this.solid);
@@ -171,13 +163,13 @@ export class Terrain {
   }
 
   /** Set the ground overlay, null for none; with `walls` it covers more than what is level. */
-  setOverlay(picture: Texture | null, walls: boolean): void {
+  setOverlay(picture: THREE.Texture | null, walls: boolean): void {
     this.uniforms.uOverlay.value = picture;
     this.uniforms.uWalls.value = walls ? 1 : 0;
     if (this.covered === (picture !== null)) return;
     this.covered = picture !== null;
     for (const coats of [this.rich, this.plain]) {
-      for (const material of Object.values(coats) as Material[]) {
+      for (const material of Object.values(coats) as THREE.Material[]) {
         const { OVERLAY: _, ...others } = material.defines ?? {};
         material.defines = this.covered ? { ...others, OVERLAY: "" } : others;
         material.needsUpdate = true;
@@ -195,7 +187,7 @@ export class Terrain {
     this.solid.dispose();
     this.clear.dispose();
     for (const coats of [this.rich, this.plain])
-      for (const material of Object.values(coats)) (material as Material).dispose();
+      for (const material of Object.values(coats)) (material as THREE.Material).dispose();
     this.soil.dispose();
   }
 }

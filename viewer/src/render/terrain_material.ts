@@ -2,19 +2,7 @@
 // vertices with appearance, face, occlusion and tint instead of normals and colours. One material for everything
 // opaque, one for water and glass.
 
-import {
-  BackSide,
-  Color,
-  type DataTexture,
-  DoubleSide,
-  FrontSide,
-  MeshLambertMaterial,
-  MeshPhongMaterial,
-  type Texture,
-  Vector2,
-  Vector3,
-  type Vector4,
-} from "three";
+import * as THREE from "three";
 import { APPEARANCES } from "../palette";
 import { POSITION_STEPS } from "../data/mesher";
 import { FACE_NORMAL, TERRAIN_PARS } from "./terrain_shader";
@@ -22,12 +10,12 @@ import { FACE_NORMAL, TERRAIN_PARS } from "./terrain_shader";
 export interface TerrainUniforms {
   [name: string]: { value: unknown };
   uTime: { value: number }; // match time [s]
-  uSoil: { value: Texture | null }; // proximity of plants, houses, lava, water
-  uMap: { value: Vector2 }; // size of the map [vox]
-  uEye: { value: Vector3 }; // the camera, in voxel space
-  uOverlay: { value: Texture | null }; // ground overlay
+  uSoil: { value: THREE.Texture | null }; // proximity of plants, houses, lava, water
+  uMap: { value: THREE.Vector2 }; // size of the map [vox]
+  uEye: { value: THREE.Vector3 }; // the camera, in voxel space
+  uOverlay: { value: THREE.Texture | null }; // ground overlay
   uWalls: { value: number }; // share of it on what is not level
-  uCut: { value: Vector4 }; // of PlainUniforms
+  uCut: { value: THREE.Vector4 }; // of PlainUniforms
 }
 
 const BARE_LIGHT = 1.6; // skylight on ground whose walls are cut away, which still lies in their shadow
@@ -36,19 +24,19 @@ export const INNER = 0.55; // brightness of the inner sides of walls, relative t
 export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
 
 /** Return the uniforms; `cut` is the cutaway, which other materials share. */
-export function terrainUniforms(cut: { value: Vector4 }): TerrainUniforms {
+export function terrainUniforms(cut: { value: THREE.Vector4 }): TerrainUniforms {
   const appearances = Object.values(APPEARANCES);
   return {
     uTime: { value: 0 },
-    uSoil: { value: null as DataTexture | null },
-    uMap: { value: new Vector2(1, 1) },
-    uEye: { value: new Vector3() },
+    uSoil: { value: null as THREE.DataTexture | null },
+    uMap: { value: new THREE.Vector2(1, 1) },
+    uEye: { value: new THREE.Vector3() },
     uOverlay: { value: null },
     uWalls: { value: 0 },
     uCut: cut,
-    uColour: { value: appearances.map((appearance) => new Color(appearance.colour)) },
-    uAccent: { value: appearances.map((appearance) => new Color(appearance.accent)) },
-    uFacade: { value: FACADES.map((facade) => new Color(facade)) },
+    uColour: { value: appearances.map((appearance) => new THREE.Color(appearance.colour)) },
+    uAccent: { value: appearances.map((appearance) => new THREE.Color(appearance.accent)) },
+    uFacade: { value: FACADES.map((facade) => new THREE.Color(facade)) },
   };
 }
 
@@ -67,7 +55,7 @@ vOpen = code.z / 255.0;
 #include <begin_vertex>
 `;
 
-type Shader = Parameters<MeshLambertMaterial["onBeforeCompile"]>[0];
+type Shader = Parameters<THREE.MeshLambertMaterial["onBeforeCompile"]>[0];
 
 /** Insert attributes and patterns into one of three's shaders. */
 function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlusion: string): void {
@@ -109,8 +97,11 @@ if (isOpened(vVoxel)) reflectedLight.indirectDiffuse *= ${BARE_LIGHT.toFixed(1)}
 `;
 
 /** Create the material of everything opaque; `open` shows the inner sides of walls that are cut away. */
-export function solidMaterial(uniforms: TerrainUniforms, open: boolean): MeshLambertMaterial {
-  const material = new MeshLambertMaterial({ side: open ? DoubleSide : FrontSide, shadowSide: BackSide });
+export function solidMaterial(uniforms: TerrainUniforms, open: boolean): THREE.MeshLambertMaterial {
+  const material = new THREE.MeshLambertMaterial({
+    side: open ? THREE.DoubleSide : THREE.FrontSide,
+    shadowSide: THREE.BackSide,
+  });
   material.onBeforeCompile = (shader) => inject(shader, uniforms, SOLID_COLOUR, SOLID_OCCLUSION);
   material.customProgramCacheKey = () => "echelon-terrain";
   return material;
@@ -141,8 +132,13 @@ if (appearance == WATER) {
 }
 `;
 
-export function clearMaterial(uniforms: TerrainUniforms): MeshPhongMaterial {
-  const material = new MeshPhongMaterial({ transparent: true, depthWrite: false, shininess: 120, specular: 0x99a5ad });
+export function clearMaterial(uniforms: TerrainUniforms): THREE.MeshPhongMaterial {
+  const material = new THREE.MeshPhongMaterial({
+    transparent: true,
+    depthWrite: false,
+    shininess: 120,
+    specular: 0x99a5ad,
+  });
   material.onBeforeCompile = (shader) => inject(shader, uniforms, CLEAR_COLOUR, "");
   material.customProgramCacheKey = () => "echelon-terrain-clear";
   return material;
