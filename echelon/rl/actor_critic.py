@@ -177,6 +177,7 @@ class PolicyCalls(nn.Module):
         ``noise [T, B, A or W]`` is the draw of the entropy estimate, made here if None. ``labels_seq [T, B, A]`` are
         the actions of a teacher. With ``living [K]``, indices into the flattened steps of ``dones_seq [T, B]``, inputs
         and results are ``[K, ...]``, not ``[T, B, ...]``; after a step that is left out nothing lives until a reset.
+        On a device an index of T * B stands for padding.
         """
         x, targets = self.encode_with_targets(obs_seq)
         features, state = self.core.recur(x, dones_seq, init_state, living)
@@ -279,6 +280,9 @@ class ActorCritic(PolicyCalls):
 
         With ``living [K]`` both are ``[K, ...]``, as in ``score_sequence``.
         """
+        if living is not None and not self.regime.packs:
+            y, state = self.recur(spread(x, living, dones_seq), dones_seq, state)
+            return y.flatten(0, 1).index_select(0, living.clamp(max=dones_seq.numel() - 1)), state
         if living is not None:
             if self.memory and self.mingru is not None:
                 y, state = self.mingru(x, dones_seq, state, living)

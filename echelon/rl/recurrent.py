@@ -59,8 +59,11 @@ def run_lstm(lstm: nn.LSTM, x: Tensor, dones: Tensor, state: LSTMState) -> tuple
 
 
 def spread(rows: Tensor, steps: Tensor, dones: Tensor) -> Tensor:
-    """Return zeros ``[T, B, F]`` with ``rows [K, F]`` at the flattened ``steps [K]`` of ``dones [T, B]``."""
-    return rows.new_zeros(dones.numel(), rows.shape[-1]).index_copy(0, steps, rows).unflatten(0, dones.shape)
+    """Return zeros ``[T, B, F]`` with ``rows [K, F]`` at the flattened ``steps [K]`` of ``dones [T, B]``.
+
+    Rows of step T * B are left out.
+    """
+    return rows.new_zeros(dones.numel() + 1, rows.shape[-1]).index_copy(0, steps, rows)[:-1].unflatten(0, dones.shape)
 
 
 def lstm_weights(lstm: nn.LSTM) -> list[Tensor]:

@@ -264,10 +264,12 @@ class PolicyStack:
             action, h, c = (x.unsqueeze(0) for x in self._acting(*single))
         else:
             mapped = (0, 0, 0, 0, 0, 0, None if noise is None else 0)
-            tensors = self._tensors
+            weights, buffers = self._tensors
             if policy is not None:
-                tensors = tuple({n: x.index_select(0, policy) for n, x in part.items()} for part in tensors)
-            action, h, c = torch.vmap(self._call, mapped)(*tensors, obs, *state, done, noise)
+                weights, buffers = (
+                    {n: x.index_select(0, policy) for n, x in part.items()} for part in (weights, buffers)
+                )
+            action, h, c = torch.vmap(self._call, mapped)(weights, buffers, obs, *state, done, noise)
         return action, LSTMState(h, c)
 
     def _call(

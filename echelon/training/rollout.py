@@ -310,6 +310,8 @@ class Minibatch:
     """Actions of the teacher [L, B, A], where they enter the loss."""
     alive: Tensor | None = None
     """Whether each step is evaluated [L, B] bool; None evaluates all."""
+    living: Tensor | None = None
+    """The flattened steps [K] that the minibatch has, L * B for padding: then only ``dones`` is ``[L, B]``."""
 
 
 def chunk_length(steps: int, requested: int, num_minibatches: int) -> int:

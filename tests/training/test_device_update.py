@@ -31,9 +31,9 @@ CASES = {
 SUITE_DIM = FLAT_OBS_DIM + END_WIDTH
 
 
-def suite_of():
+def suite_of(recurrence="mingru"):
     torch.manual_seed(0)
-    model = ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid", recurrence="mingru")
+    model = ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid", recurrence=recurrence)
     return build_model(model, SUITE_DIM, 26)
 
 
@@ -170,6 +170,28 @@ def test_steps_of_the_dead_are_not_evaluated(monkeypatch):
     )
     trainer.update(buffer, model.initial_state(N))
     assert sum(rows) == living < T * N
+
+
+@pytest.mark.parametrize("recurrence", ["mingru", "lstm"])
+def test_device_evaluates_living_steps_in_fixed_room_with_the_gradient_of_all(monkeypatch, recurrence):
+    results, rows = [], []
+    for packs in (False, True):
+        with device_rules():
+            model = suite_of(recurrence)
+            buffer, trainer = suite_rollout_of(model, 0.3), trainer_of(model, num_minibatches=1, update_epochs=1)
+            buffer.alive[:, N // 2 :] = 0.0
+            if not packs:
+                monkeypatch.setattr(graph_update, "pack_living", lambda batch, room: batch)
+            score = trainer.gradients.score
+            trainer.gradients.score = lambda obs, *args, s=score: rows.append(obs.shape[:-1].numel()) or s(obs, *args)
+            metrics = trainer.update(buffer, model.initial_state(N))
+            monkeypatch.undo()
+            results.append((metrics["grad_norm"], weights_of(model)))
+    living = int(buffer.alive.sum())
+    assert rows[0] == T * N and living < rows[1] == trainer.minibatch_update.room["living"] < 0.8 * T * N
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-4)
+    for mine, other in zip(results[0][1], results[1][1], strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-6)
 
 
 def test_device_update_of_entities_reads_the_device_twice():

@@ -112,9 +112,10 @@ class OpponentSchedule:
         self.slot.zero_()
         self.groups = []
         for stack in stacks:
-            rows = np.flatnonzero(np.isin(policies, [numbers[name] for name in stack]).any(1)[env_of_row])
-            members = PolicyStack([found[n] for n in stack])
-            self.groups.append(ScheduledGroup(members, numbers[stack[0]], len(stack), upload(rows, self._device)))
+            first, members = numbers[stack[0]], PolicyStack([found[n] for n in stack])
+            has = (policies >= first) & (policies < first + len(stack))
+            rows = upload(np.flatnonzero(has[env_of_row].any(1)), self._device)
+            self.groups.append(ScheduledGroup(members, first, len(stack), rows))
 
     def current(self) -> Tensor:
         return self._policies.gather(1, self.slot.unsqueeze(1)).squeeze(1)

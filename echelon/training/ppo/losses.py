@@ -229,10 +229,13 @@ class Gradients:
     def _terms_of(self, batch: Minibatch, part: slice) -> LossTerms:
         dones = batch.dones[:, part]
         state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
-        living = None if self.config.activation_checkpointing else _living(batch, part)
+        chosen = None if self.config.activation_checkpointing else _living(batch, part)
+        living = chosen if batch.living is None else batch.living
 
         def of(x: Any) -> Any:
-            return x[:, part] if living is None else x[:, part].flatten(0, 1)[living]
+            if batch.living is not None:
+                return x
+            return x[:, part] if chosen is None else x[:, part].flatten(0, 1)[chosen]
 
         obs = of(batch.obs)
         with self.precision():

@@ -5,7 +5,8 @@ the device do both, through the optimizer's ``found_inf``. So loss, gradients, c
 minibatch can be one captured graph per shape.
 
 Shapes are fixed, but most slots for contacts are empty. So the entities of a rollout are counted before its update, and
-every minibatch packs its own into as many rows as the fullest one needs, and some more.
+every minibatch packs its own into as many rows as the fullest one needs, and some more. So are its living steps: those
+of the dead weigh nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer_stepwise
 from echelon.training.ppo.graph.capture import WARM_UP, CudaGraphCache
-from echelon.training.ppo.losses import Gradients, LossTerms, Report, UpdateStats
+from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats
 from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, chunk_spans
 from echelon.training.runtime.devices import read, read_scalars
@@ -38,6 +40,9 @@ MOST_ROOM = 1.6
 """Allotted rows for each entity in the fullest minibatch above which fewer rows are allotted."""
 REMEMBERED_NEEDS = 8
 """Epochs whose needs decide: the number of contacts swings while episodes that began at once are alike."""
+
+LIVING = "living"
+"""Key of the living steps among the rows for entities."""
 
 Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 """Captures work without running it and returns a function that replays it."""
@@ -62,7 +67,7 @@ class MinibatchFigures(NamedTuple):
 
 
 class EntityCounts:
-    """Entities of a rollout by kind, chunk and learner row, in host memory."""
+    """Entities of a rollout by kind, and its living steps, by chunk and learner row, in host memory."""
 
     def __init__(self, counts: dict[str, Tensor], spans: Sequence[tuple[int, int]]) -> None:
         """``counts`` are those of each kind ``[T, N]``, ``spans`` first step and end of every chunk; reads once."""
@@ -75,6 +80,22 @@ class EntityCounts:
             name: max(sum(int(of[unit.chunk, unit.rows.numpy()].sum()) for unit in part) for part in plan)
             for name, of in self._counts.items()
         }
+
+
+def pack_living(batch: Minibatch, room: int) -> Minibatch:
+    """Return the steps of a minibatch that enter its loss in ``room`` rows, padded with a step of weight 0."""
+    counted = batch.value_weights.flatten() > 0
+    steps = torch.arange(len(counted), device=counted.device)
+    place = torch.where(counted, counted.cumsum(0) - 1, room)
+    living = torch.full_like(steps[: room + 1], len(steps)).scatter(0, place, steps)[:room]
+    source, real = living.clamp(max=len(steps) - 1), living < len(steps)
+
+    def of(x: Any) -> Any:
+        return None if x is None else x.flatten(0, 1).index_select(0, source)
+
+    names = ("obs", "actions", "noise", "advantages", "returns", "old_logprobs", "labels")
+    weights = {name: of(getattr(batch, name)) * real for name in ("policy_weights", "value_weights")}
+    return replace(batch, living=living, **weights, **{name: of(getattr(batch, name)) for name in names})
 
 
 class GraphUpdate:
@@ -120,10 +141,13 @@ class GraphUpdate:
 
     @torch.no_grad()
     def begin(self, buffer: RolloutBuffer, length: int) -> None:
-        """Count the entities of a rollout, where minibatches of fixed shapes pack them."""
+        """Count the entities and living steps of a rollout, where minibatches of fixed shapes pack them."""
         self._counts, model = None, self.gradients.model
         if isinstance(model, FlatPolicy):
             counts = model.count_entities(buffer.obs[..., : model.obs_dim])
+            cfg = self.config
+            if counts and not (cfg.activation_checkpointing or cfg.aux_coef or cfg.burn_in_steps or cfg.compile):
+                counts[LIVING] = (buffer.alive * buffer.present).long()
             self._counts = EntityCounts(counts, chunk_spans(buffer.num_steps, length)) if counts else None
 
     def make_room(self, plan: Sequence[Sequence[Unit]]) -> None:
@@ -137,8 +161,10 @@ class GraphUpdate:
         room, settled = self.room, len(self._needs) == REMEMBERED_NEEDS
         if room and all(n <= room[name] and not (settled and room[name] > MOST_ROOM * n) for name, n in most.items()):
             return
-        self.room = {name: bucket(int(HEADROOM * count)) for name, count in most.items()}
-        self.clear()
+        allotted = {name: bucket(int(HEADROOM * count)) for name, count in most.items()}
+        if allotted != room:
+            self.room = allotted
+            self.clear()
 
     def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -174,7 +200,7 @@ class GraphUpdate:
 
     def _train(self, batch: Minibatch, steps: bool) -> Tensor:
         """Return the figures ``[W]`` of a minibatch that is trained on, without reading a value of the device."""
-        terms, gradients = self.gradients.whole_gradient(batch)
+        terms, gradients = self._gradient(batch)
         finite = terms.loss.isfinite()
         self._learning_rate.follow(terms.approx_kl)
         self._finite += finite
@@ -185,6 +211,10 @@ class GraphUpdate:
                 total.add_(torch.where(finite, gradient * batch.rows, 0.0))
         norm, step = self._step() if steps else (self._zero, self._zero)
         return torch.stack([*(term.float() for term in terms), finite.float(), norm.float(), step])
+
+    def _gradient(self, batch: Minibatch) -> tuple[LossTerms, Gradient]:
+        room = (self.room or {}).get(LIVING, batch.dones.numel())
+        return self.gradients.whole_gradient(pack_living(batch, room) if room < batch.dones.numel() else batch)
 
     def _step(self) -> tuple[Tensor, Tensor]:
         """Clip and apply the sums, and clear them; return the norm, and what ``MinibatchFigures.steps`` has."""
@@ -208,7 +238,7 @@ class GraphUpdate:
     def _warm_up(self, inputs: Minibatch) -> None:
         """Let libraries choose kernels and the optimizer allocate its moments; no weight or moment changes."""
         for _ in range(WARM_UP):
-            _, gradients = self.gradients.whole_gradient(inputs)
+            _, gradients = self._gradient(inputs)
         self._used = [gradient is not None for gradient in gradients]
         self._bind()
         self._found_inf.fill_(1.0)
