@@ -8,8 +8,6 @@ of N learner rows, from the matches of one wave, which start together. Rows whos
 Shapes: ``T step, N learner row, D observation, A action``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,12 +118,12 @@ class Counts:
     losses: Count = 0
 
     @classmethod
-    def of(cls, outcomes: Sequence[str], *, steps: int, agent_steps: int) -> Counts:
+    def of(cls, outcomes: Sequence[str], *, steps: int, agent_steps: int) -> "Counts":
         """Return the totals of matches with these outcomes, keys of ``OUTCOMES``."""
         wins, draws, losses = (outcomes.count(name) for name in OUTCOMES)
         return cls(episodes=len(outcomes), steps=steps, agent_steps=agent_steps, wins=wins, draws=draws, losses=losses)
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: "Counts") -> "Counts":
         own, more = asdict(self), asdict(other)
         return Counts(**{name: value + more[name] for name, value in own.items()})
 

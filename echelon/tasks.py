@@ -5,8 +5,6 @@ itself for ``echelon.tasks:echelon/5v5-easy-v1`` (since its version 1.0 it reads
 never changes: another game is another version.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +34,7 @@ class Task:
     """Edge of the maps [vox]."""
     opponent: str
 
-    def config(self) -> EnvConfig:
+    def config(self) -> "EnvConfig":
         from echelon.config import EnvConfig, RewardConfig, WorldConfig
 
         return EnvConfig(

@@ -4,8 +4,6 @@ Building a validator parses the source of the class, which CPython 3.11 cannot d
 under a lock. pydantic is imported with the first validator, so that commands which need none start quickly.
 """
 
-from __future__ import annotations
-
 import reprlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +24,7 @@ UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 MISSING = ("missing", "missing_argument", "missing_keyword_only_argument")
 
 
-def validator(kind: type[T]) -> TypeAdapter[T]:
+def validator(kind: type[T]) -> "TypeAdapter[T]":
     with _BUILDING:
         return _build(kind)
 
@@ -79,7 +77,7 @@ def expectation(message: str) -> str:
 
 
 @cache
-def _build(kind: type[Any]) -> TypeAdapter[Any]:
+def _build(kind: type[Any]) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

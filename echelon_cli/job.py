@@ -1,7 +1,5 @@
 """Jobs of the commands: start or queue one, follow it, and print how it ended and what comes next."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -56,7 +54,7 @@ def start(
     queue: bool = False,
     as_json: bool = False,
     **following: bool,
-) -> Follower | None:
+) -> "Follower | None":
     """Start a job and return its follower, made with ``following``; with ``queue`` the job is queued instead."""
     from echelon.jobs.launch import launch
     from echelon_cli.follow import Follower
@@ -109,7 +107,7 @@ def _warn_of_contention(spec: JobSpec) -> None:
 
 
 def follow(
-    follower: Follower,
+    follower: "Follower",
     detach: bool,
     show: Callable[[JobStatus], object],
     *,

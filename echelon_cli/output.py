@@ -4,8 +4,6 @@ The only module that prints, so that text of unknown origin reaches the terminal
 being read as markup. Independent of any command. Rich is loaded only when a table or colour is printed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -67,7 +65,7 @@ STATE_STYLES = {
 
 
 @cache
-def console() -> Console:
+def console() -> "Console":
     """Return the console on standard output; colours only on a terminal, and never with NO_COLOR."""
     from rich.console import Console
 
@@ -89,7 +87,7 @@ def show_json_text(text: str) -> None:
     print(text.replace("\x7f", "\\u007f"), flush=True)
 
 
-def plain(text: object, style: str = "") -> Text:
+def plain(text: object, style: str = "") -> "Text":
     """Return text for Rich that is one line, without control characters and not read as markup."""
     from rich.text import Text
 
@@ -235,7 +233,7 @@ def print_line(line: str = "", *, style: str = "") -> None:
     console().print(plain(line, style), soft_wrap=True)
 
 
-def print_rendered(drawing: RenderableType, *, soft_wrap: bool = False) -> None:
+def print_rendered(drawing: "RenderableType", *, soft_wrap: bool = False) -> None:
     """Print a drawing that contains no text of unknown origin."""
     console().print(drawing, soft_wrap=soft_wrap)
 
@@ -287,7 +285,7 @@ def confirm(question: str, yes: bool, as_json: bool) -> None:
     typer.confirm(visible(question), abort=True)
 
 
-def spinner() -> Status | None:
+def spinner() -> "Status | None":
     """Return a spinner that is not started; None without a terminal."""
     return console().status("") if console().is_terminal else None
 

@@ -5,8 +5,6 @@ the action array of these mechs. ``weapon_prob`` scales the probability that tri
 rows of ``levels`` and know what ``tracks`` records of their senses.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "SKILLS", "HeuristicPolicy", "install", "script_of"]
 
 
-def install(engine: Engine) -> list[Launch]:
+def install(engine: "Engine") -> list[Launch]:
     """Add the pilots' arrays to ``engine`` and return their launches; pass this function as its ``pilots``."""
     batch = engine.batch
     batch.lengths["H"] = levels.history_decisions(engine.cfg.dt_act)
@@ -86,7 +84,7 @@ class HeuristicPolicy:
         self.skill = skill
         self.script = script_of(skill)
 
-    def act(self, env: EchelonEnv, agent_id: str) -> NDArray[np.float32]:
+    def act(self, env: "EchelonEnv", agent_id: str) -> NDArray[np.float32]:
         """Return the action float32[A] of an agent, zeros if it is dead; raise ``ValueError`` for an unknown agent."""
         if agent_id not in env.possible_agents:
             raise ValueError(f"agent {agent_id!r} does not exist, expected one of {env.possible_agents}")
@@ -112,7 +110,7 @@ class HeuristicPolicy:
         engine.run("pilots_act")
         return batch.numpy("actions")[0, mech].copy()
 
-    def _begin_decision(self, engine: Engine) -> None:
+    def _begin_decision(self, engine: "Engine") -> None:
         """Run perception and targeting of all pilots of the last decision, once per decision.
 
         So packmates know each other's targets of this decision, as they do where all pilots act at once.

@@ -3,8 +3,6 @@
 Seeded: the same league, seed and round give the same fixtures in any process.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -37,7 +35,7 @@ class Rated(Protocol):
     """Anything with an id and a rating."""
 
     entry_id: str
-    rating: Glicko2Rating
+    rating: "Glicko2Rating"
     games: int
 
 

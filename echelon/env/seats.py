@@ -5,8 +5,6 @@ every tick; display settings and message are those of a step's first tick. Input
 the mechs of S seats; every environment gets the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,7 +32,7 @@ def action_of(inputs: Inputs) -> NDArray[np.float32]:
 class Seats:
     """The seats of an engine: mechs that follow inputs."""
 
-    def __init__(self, engine: Engine, mechs: Sequence[int]) -> None:
+    def __init__(self, engine: "Engine", mechs: Sequence[int]) -> None:
         self._engine, self.mechs = engine, list(mechs)
 
     def begin_step(self, inputs: Inputs) -> None:

@@ -5,8 +5,6 @@ so that a seed gives the same map on every platform. A corner id has bit 0 set a
 flips and opposites are exclusive-ors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -67,11 +65,11 @@ class Rect(NamedTuple):
     def y(self) -> Span:
         return self.y0, self.y1
 
-    def grown(self, margin: int) -> Rect:
+    def grown(self, margin: int) -> "Rect":
         """Return the rectangle with a margin added on each side; a negative margin shrinks it."""
         return Rect(self.x0 - margin, self.y0 - margin, self.x1 + margin, self.y1 + margin)
 
-    def clipped(self, other: Rect) -> Rect:
+    def clipped(self, other: "Rect") -> "Rect":
         return Rect(max(self.x0, other.x0), max(self.y0, other.y0), min(self.x1, other.x1), min(self.y1, other.y1))
 
 
@@ -197,7 +195,7 @@ class Corner(IntEnum):
         return bool(self & 2)
 
     @property
-    def opposite(self) -> Corner:
+    def opposite(self) -> "Corner":
         return Corner(self ^ 3)
 
 

@@ -4,8 +4,6 @@ It reports, writes progress and stops like the training process, and several can
 ``league.db``, so it needs no checkpoint: started again after any end, it continues with the matches not stored yet.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +34,7 @@ class _ProgressRecords:
     def __init__(self, link: RunLink, rounds: int) -> None:
         self._link, self._rounds, self._last = link, rounds, 0.0
 
-    def __call__(self, progress: RoundProgress) -> None:
+    def __call__(self, progress: "RoundProgress") -> None:
         closed = progress.closed
         fraction = progress.played / max(1, progress.matches)
         if closed is None and fraction - self._last < PROGRESS_STEP:
@@ -93,7 +91,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _join_processes(config: ArenaConfig) -> Iterator[tuple[WorkerGroup, ArenaConfig]]:
+def _join_processes(config: "ArenaConfig") -> "Iterator[tuple[WorkerGroup, ArenaConfig]]":
     from echelon.arena.workers import SINGLE_PROCESS
 
     if worker.world_size() == 1:

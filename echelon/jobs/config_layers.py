@@ -4,8 +4,6 @@ Records the layer of each value; an error is one line with key, value and expect
 ``echelon.config``; pydantic is imported only for validation.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import tomllib
@@ -284,7 +282,7 @@ def _apply_links(layered: dict[str, Any], provenance: dict[str, str], changed: f
                 layered[other], provenance[other] = layered[key], provenance[key]
 
 
-def _explain(error: ValidationError, provenance: Mapping[str, str], named: Collection[str]) -> str:
+def _explain(error: "ValidationError", provenance: Mapping[str, str], named: Collection[str]) -> str:
     found = error.errors(include_url=False, include_context=False)
     # of two linked keys the one that the user gave is reported
     details = sorted(found, key=lambda detail: _key_of(detail) not in named)

@@ -9,8 +9,6 @@ submitted. The supervisor that the launcher starts refuses any other session, so
 again after the engine had lost it, starts once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
@@ -288,7 +286,7 @@ def read_placement(paths: RunPaths) -> Placement | None:
     return None
 
 
-def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: JobSpec) -> None:
+def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: "JobSpec") -> None:
     """Submit the start of a run's next session; ``StartError`` where the engine refuses it."""
     device, processes = demand_of(spec.kind, spec.config)
     launcher, session = parse_launcher(text), session_id(paths)

@@ -4,8 +4,6 @@
 The fields are those of the map as generated (``echelon.nav.field``); terrain that falls during a battle is not in them.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +38,7 @@ class FlowFields:
     flow_step = Field(wp.int32, "FV", "step (dx, dy, dk) of each flow code [cells]")
 
 
-def install_flow_fields(batch: Batch) -> None:
+def install_flow_fields(batch: "Batch") -> None:
     """Add the arrays of ``FlowFields`` to the batch, unless it has them."""
     if "flow_step" not in batch.backend.arrays:
         batch.add_flow_fields()

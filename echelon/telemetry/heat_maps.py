@@ -4,8 +4,6 @@
 imported only when a file is read.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +28,7 @@ def heat_files(folder: Path) -> dict[int, Path]:
     return dict(sorted((int(name[1]), path) for name, path in found if name))
 
 
-def read_heat(path: Path) -> dict[str, np.ndarray]:
+def read_heat(path: Path) -> "dict[str, np.ndarray]":
     """Return the grid ``[y, x]`` float32 of each kind; ``ValueError`` where the file, of any origin, is not valid."""
     import numpy as np
     from safetensors import SafetensorError

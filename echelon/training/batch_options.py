@@ -1,7 +1,5 @@
 """Options of ``VectorEnv`` by part: who controls the mechs, what they play on, and which episodes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,7 +43,7 @@ class Maps:
     """Maps of a refresh, which are prefetched."""
     workers: int = 0
     """Processes that prefetch maps; with some, up to ``threads`` processes make the first maps of a large pool."""
-    bank: MapBank | None = None
+    bank: "MapBank | None" = None
     """Maps to use instead of generated ones."""
 
 

@@ -3,8 +3,6 @@
 Commands that only read the league load neither torch nor Warp.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -125,7 +123,7 @@ def run(
     return _followed(follower, detach, as_json)
 
 
-def _followed(follower: Follower | None, detach: bool, as_json: bool) -> int:
+def _followed(follower: "Follower | None", detach: bool, as_json: bool) -> int:
     """Follow a job, and print the ratings when it has completed."""
     from echelon_cli.follow import show_next_steps
 

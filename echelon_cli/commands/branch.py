@@ -1,7 +1,5 @@
 """``echelon replay branch``: continues a recorded match from a moment many times, with the same or other pilots."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -126,7 +124,7 @@ def _moment(at: str, without: str | None) -> tuple[str, float]:
     return mech, _seconds("without", moment) if moment else _seconds("at", at)
 
 
-def _row(row: Continuation, hz: float) -> dict[str, Any]:
+def _row(row: "Continuation", hz: float) -> dict[str, Any]:
     from echelon.env.referee import WINNERS
 
     return {**asdict(row), "winner": WINNERS[row.winner], "end_s": row.tick / hz}
@@ -146,7 +144,7 @@ def _change(text: str) -> tuple[str, float]:
     raise ValueError(f"changes has {text!r}, expected NAME=NUMBER, such as laser.damage=28")
 
 
-def pilot_finder(device: str) -> Catalogue:
+def pilot_finder(device: str) -> "Catalogue":
     """Return the pilots that the command names: levels, and policies by path, run or league entry."""
     from echelon.arena.standings import policy_path
     from echelon.play.catalogue import Catalogue
@@ -157,7 +155,7 @@ def pilot_finder(device: str) -> Catalogue:
     return finder
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _show(found: "Mapping[str, Any]") -> None:
     blue, red = found["teams"]
     at = f"{found['at_s']:g} s of {found['last_s']:g} s"
     output.print_line(f"{found['runs']} continuations from {at}: {blue} (blue) against {red} (red)")

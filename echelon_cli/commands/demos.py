@@ -1,7 +1,5 @@
 """``echelon demos``: record what pilots do as data to learn from, and verify recordings."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -113,7 +111,7 @@ def record(
     return output.DONE
 
 
-def _record_played(folder: Path, files: list[Path], obs_dtype: ObsDtype, as_json: bool) -> None:
+def _record_played(folder: Path, files: list[Path], obs_dtype: "ObsDtype", as_json: bool) -> None:
     from echelon.play.demonstrations import export_played
     from echelon.training.runtime.process import package_versions
 
@@ -177,7 +175,7 @@ def clone(
         output.print_line(f"train from it: {again}")
 
 
-def player(name: str, device: str) -> DemoPlayer:
+def player(name: str, device: str) -> "DemoPlayer":
     """Return the player that ``name`` refers to: a scripted level, the champion, a checkpoint, run or league entry."""
     from echelon.arena.standings import policy_path
     from echelon.rl.weights import load_policy
@@ -192,7 +190,7 @@ def player(name: str, device: str) -> DemoPlayer:
 
 
 def _environment(
-    sides: list[DemoPlayer], preset: str | None, config: Path | None, assignments: list[str] | None
+    sides: "list[DemoPlayer]", preset: str | None, config: Path | None, assignments: list[str] | None
 ) -> EnvConfig:
     """Return the environment of the options; without any that of the first policy, else of the default preset."""
     from echelon.training.policy_agent import env_config_of
@@ -204,7 +202,7 @@ def _environment(
     return resolve(preset, config, overrides).config.env
 
 
-def _show(folder: Path, manifest: Manifest, as_json: bool) -> None:
+def _show(folder: Path, manifest: "Manifest", as_json: bool) -> None:
     size = sum(shard.size for shard in manifest.shards)
     if as_json:
         facts: dict[str, Any] = {name: value for name, value in asdict(manifest).items() if name != "shards"}

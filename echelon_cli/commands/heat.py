@@ -1,7 +1,5 @@
 """``echelon runs heat``: heat maps of a run's movement, damage and deaths, in the terminal or as PNG."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -56,7 +54,7 @@ def heat(
     output.print_line(f"largest cell {grid.max():g} of {grid.sum():g} in total")
 
 
-def letters(grid: np.ndarray) -> list[str]:
+def letters(grid: "np.ndarray") -> list[str]:
     """Return a map ``[y, x]`` as lines of text, largest y first; a cell above 0 is never blank."""
     peak = float(grid.max()) or 1.0
     last = len(SHADES) - 1
@@ -67,7 +65,7 @@ def letters(grid: np.ndarray) -> list[str]:
     return lines
 
 
-def picture(grid: np.ndarray) -> np.ndarray:
+def picture(grid: "np.ndarray") -> "np.ndarray":
     """Return a map ``[y, x]`` as RGB pixels, black to red to yellow to white, largest y on top."""
     import numpy as np
 

@@ -1,7 +1,5 @@
 """``echelon play``: a match with a human pilot in the browser."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,7 +90,7 @@ def play(
         )
 
 
-def _config(**options: object) -> PlayConfig:
+def _config(**options: object) -> "PlayConfig":
     """Return the options of the session; ``ConfigError`` for an unknown class or preset, or a value out of range."""
     from echelon.play.config import PlayConfig
 

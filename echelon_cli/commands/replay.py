@@ -1,7 +1,5 @@
 """``echelon replay``: list, inspect, export and verify recorded matches."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import asdict
@@ -221,7 +219,7 @@ def verify_match(
     return output.DONE if verdict.ok else output.FAILED
 
 
-def _verdict(verdict: VerifyResult) -> str:
+def _verdict(verdict: "VerifyResult") -> str:
     if verdict.first is None:
         return f"ok ({verdict.mode}): {verdict.chunks} chunks, {verdict.seconds:.1f} s match the recording"
     first = verdict.first
@@ -230,7 +228,7 @@ def _verdict(verdict: VerifyResult) -> str:
     return f"differs ({verdict.mode}): chunk {first.chunk}, tick {first.tick}, {what}{values}"
 
 
-def describe(replay: Replay) -> dict[str, Any]:
+def describe(replay: "Replay") -> dict[str, Any]:
     """Return the contents of ``replay info`` as plain values."""
     header, line = replay.header, replay.timeline()
     outcome = line["outcome"] or {}
@@ -270,7 +268,7 @@ def describe(replay: Replay) -> dict[str, Any]:
     }
 
 
-def mech_figures(replay: Replay) -> list[dict[str, Any]]:
+def mech_figures(replay: "Replay") -> list[dict[str, Any]]:
     """Return the figures of each mech at the end of a match, as the viewer's scoreboard shows them."""
     from echelon.replay.figures import accuracy, figures_at
 

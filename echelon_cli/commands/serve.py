@@ -3,8 +3,6 @@
 Neither loads the simulator. Over SSH the address is printed with the tunnel command that reaches it.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import shlex
@@ -75,7 +73,7 @@ def serve(
         job = stack.enter_context(play_session({"idle": True}, quiet=as_json)) if play else None
         fragment = fragment_of_session(job.paths) if job else ""
 
-        def ready(access: Access) -> None:
+        def ready(access: "Access") -> None:
             announce(access, fragment, open_browser, as_json)
             if job:
                 job.announce = lambda fragment: announce_again(access, fragment, as_json)
@@ -189,7 +187,7 @@ def browser_here() -> bool:
     return True
 
 
-def announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None:
+def announce(access: "Access", fragment: str, opened: bool, as_json: bool) -> None:
     """Print the address of a server that listens, and open a browser if requested."""
     from echelon.server.app import address
 
@@ -199,7 +197,7 @@ def announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None
         output.print_line("Ctrl-C stops the server.", style="dim")
 
 
-def announce_again(access: Access, fragment: str, as_json: bool) -> None:
+def announce_again(access: "Access", fragment: str, as_json: bool) -> None:
     """Print the address that joins the session which took the place of a crashed one, in one line."""
     from echelon.server.app import address
 

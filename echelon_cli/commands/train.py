@@ -1,7 +1,5 @@
 """``echelon train``: start or resume a run in the background and follow it until it ends or the user detaches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
@@ -204,7 +202,7 @@ def _plan_line(resolved: ResolvedConfig, preset: str | None) -> str:
     return f"preset {config.preset}{named}; until {output.count(config.total_steps)} steps{limit}"
 
 
-def _watch(follower: Follower) -> int:
+def _watch(follower: "Follower") -> int:
     """Show the dashboard until it is closed; print a summary if the run has ended by then."""
     from echelon_cli.follow import show_summary
     from echelon_cli.tui.app import show

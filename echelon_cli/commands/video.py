@@ -1,7 +1,5 @@
 """``echelon replay video``: a match's highlights as a video, which the viewer makes in a headless browser."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -112,7 +110,7 @@ def video(
 
 
 def film(
-    replay: Replay, part: float | list[Span], shape: Shape, target: Path, show: Callable[[str], None]
+    replay: "Replay", part: float | list[Span], shape: Shape, target: Path, show: Callable[[str], None]
 ) -> tuple[int, list[Span]]:
     """Write a film in the format of the file's ending; return the number of its frames and what it shows.
 
@@ -154,7 +152,7 @@ def film(
     return count, spans
 
 
-def _part(replay: Replay, start: float | None, end: float | None) -> Span:
+def _part(replay: "Replay", start: float | None, end: float | None) -> Span:
     seconds = replay.ticks / float(replay.header["tick_hz"])
     first, last = max(0.0, start or 0.0), min(seconds, seconds if end is None else end)
     if last - first < 1 / RATES[1] or last - first > LENGTHS[1]:

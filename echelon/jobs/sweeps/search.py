@@ -4,8 +4,6 @@ Every call builds a study in memory from the journal. The sampler's seed follows
 of the trial, so that a choice is a pure function of plan and journal and needs no stored state of a sampler.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import warnings
@@ -74,7 +72,7 @@ def _space(plan: SweepPlan) -> dict[str, Any]:
     return {key: distribution(key, spec) for key, spec in plan.vary.items()}
 
 
-def _study(plan: SweepPlan, search: Iterable[Trial], rung: int, sampler: Any) -> optuna.Study:
+def _study(plan: SweepPlan, search: Iterable[Trial], rung: int, sampler: Any) -> "optuna.Study":
     from optuna import create_study
     from optuna.trial import TrialState, create_trial
 

@@ -1,7 +1,5 @@
 """Search space of a sweep: the Optuna distribution of an option, from ``KEY=SPEC`` of ``--vary`` or of a file."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -50,7 +48,7 @@ def specs_of(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def distribution(key: str, spec: str) -> BaseDistribution:
+def distribution(key: str, spec: str) -> "BaseDistribution":
     """Return the distribution of ``A,B,C`` or of ``LOW..HIGH[:log][:step=S][:points=N]``."""
     distributions = require_optuna().distributions
     types = field_types()

@@ -3,8 +3,6 @@
 Textual drops an older queued message for which ``can_replace`` of a newer one is true, so a burst arrives as its last.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,7 +127,7 @@ class SweepView:
     id: str = ""
     root: Path | None = None
     state: str = ""
-    results: SweepResults | None = None
+    results: "SweepResults | None" = None
     """None until the journal has been read."""
     problem: str = ""
     """Why the sweep cannot be read; empty where it can."""

@@ -1,7 +1,5 @@
 """Base classes of all screens: common keys, the key bar, notices, and the message of a terminal that is too small."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -76,7 +74,7 @@ class BaseScreen(Screen[None]):
         self._widget_count = 0
 
     @property
-    def dashboard(self) -> Dashboard:
+    def dashboard(self) -> "Dashboard":
         return cast("Dashboard", self.app)
 
     def compose_content(self) -> Iterable[Widget]:

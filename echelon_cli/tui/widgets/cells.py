@@ -4,8 +4,6 @@ Everything the dashboard shows is drawn into a grid by a pure function and compa
 changed cells are sent to the terminal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -81,7 +79,7 @@ class Grid:
         """Write text right-aligned, ending before column ``x``."""
         self.put(x - cell_len(visible(text)), y, text, role)
 
-    def centre(self, lines: Sequence[str], role: str = "dim") -> Grid:
+    def centre(self, lines: Sequence[str], role: str = "dim") -> "Grid":
         """Write lines in the middle and return the grid."""
         for y, line in enumerate(lines, start=max(0, (self.height - len(lines)) // 2)):
             self.put(max(0, (self.width - cell_len(line)) // 2), y, line, role)
@@ -91,7 +89,7 @@ class Grid:
         if 0 <= y < self.height:
             self.roles[y] = [role] * self.width
 
-    def paste(self, x: int, y: int, other: Grid) -> None:
+    def paste(self, x: int, y: int, other: "Grid") -> None:
         """Copy another grid onto this one, clipped at the edges."""
         for row in range(min(other.height, self.height - y)):
             columns = max(0, min(other.width, self.width - x))
@@ -109,7 +107,7 @@ class Grid:
             segments.append(Segment("".join(self.chars[y][x] for x in cells), theme.style(role)))
         return Strip(segments, self.width)
 
-    def changes(self, before: Grid) -> list[Region]:
+    def changes(self, before: "Grid") -> list[Region]:
         """Return one-row regions that contain all cells that differ from a grid of the same size."""
         regions = []
         for y in range(self.height):
