@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { defaultBindings } from "../src/play/bindings";
 import { Controls } from "../src/play/controls";
-import { deathReport, sectorOf } from "../src/play/death";
+import { deathReport, sectorOf } from "../src/play/aftermath";
 import { type Death, type EventRow, LiveMatch } from "../src/play/live_match";
 import {
   ACTION_NAMES,

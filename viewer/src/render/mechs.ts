@@ -8,9 +8,8 @@ import { CHASSIS_NAMES, type ChassisName, type Header } from "../protocol.gen";
 import { worldPoint } from "../spaces";
 import { mechDepthMaterial, mechMaterial } from "./mech_material";
 import { MODELS } from "./mech_models";
-import { plainMechMaterial } from "./plain_mechs";
 import type { PlainUniforms } from "./plain_shader";
-import { SILHOUETTE_ORDER, silhouetteMaterial } from "./silhouette";
+import { SILHOUETTE_ORDER, plainMechMaterial, silhouetteMaterial } from "./plain_mechs";
 
 const COLLAPSE_S = 0.9; // time from death to lying still
 const FLASH_S = 0.18; // duration of the armour's flash after a hit

@@ -1,10 +1,10 @@
-// Mechs in the low tier: lit per vertex.
+// Mechs in the low tier, lit per vertex, and silhouettes of mechs behind walls.
 
-import { Color, GLSL3, ShaderMaterial } from "three";
+import { Color, GLSL3, GreaterDepth, ShaderMaterial } from "three";
 import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 
-export const PLAIN_WALK = /* glsl */ `
+const PLAIN_WALK = /* glsl */ `
 in vec4 part;   // bone, side of the leg, glow, bend of a lifted knee
 in vec3 hip;
 in vec3 knee;
@@ -80,5 +80,42 @@ export function plainMechMaterial(shared: PlainUniforms): ShaderMaterial {
     vertexShader: VERTEX,
     fragmentShader: FRAGMENT,
     uniforms: { ...shared, uHeatGlow: { value: new Color(SCENE.heatGlow) } },
+  });
+}
+
+export const SILHOUETTE_ORDER = 0.3; // after terrain, before mechs
+const STRENGTH = 0.85; // brightness relative to the team's colour on markers
+
+const SILHOUETTE_VERTEX = /* glsl */ `
+in vec4 tint;   // team colour, 1 living to 0 wreck
+in vec3 sign;   // colour of the team's markers
+flat out vec4 vColour;
+${PLAIN_WALK}
+void main() {
+  vColour = vec4(sign * ${STRENGTH}, tint.a);
+  gl_Position = projectionMatrix * viewMatrix * instanceMatrix * vec4(walk(position), 1.0);
+}`;
+
+// a screen of lines, so that overlapping parts look like one
+const SILHOUETTE_FRAGMENT = /* glsl */ `
+flat in vec4 vColour;
+out vec4 fragColour;
+void main() {
+  if (vColour.a < 0.5 || mod(gl_FragCoord.x + gl_FragCoord.y, 4.0) >= 3.0) discard;
+  fragColour = vec4(vColour.rgb, 1.0);
+}`;
+
+/**
+ * Create the material of silhouettes: the parts of mechs that terrain hides, in the team's colour. They are drawn after
+ * the terrain and before the mechs, which cover them where they are visible. Its instances have the attributes of plain
+ * mechs and `sign`.
+ */
+export function silhouetteMaterial(): ShaderMaterial {
+  return new ShaderMaterial({
+    glslVersion: GLSL3,
+    vertexShader: SILHOUETTE_VERTEX,
+    fragmentShader: SILHOUETTE_FRAGMENT,
+    depthFunc: GreaterDepth,
+    depthWrite: false,
   });
 }
