@@ -181,14 +181,20 @@ class ActionDistribution(nn.Module):
         selected = [c for s in layout.selectors for c in range(s.start, s.end)]
         taken = {*layout.switches, *selected}
         numbers = [column for column in range(action_dim) if column not in taken]
-        self._gaussian = runs_of(numbers)
+        self.gaussian = runs_of(numbers)
         labelled = [column for column in numbers if column < COMM_START]
-        self._labelled = runs_of(labelled)
+        self.labelled = runs_of(labelled)
         off_below_zero = torch.tensor([column in OFF_BELOW_ZERO for column in labelled])
         self.register_buffer("_off_below_zero", off_below_zero, persistent=False)
-        self._switches, self._selected = runs_of(layout.switches), runs_of(sorted(selected))
+        self.switches, self._selected = runs_of(layout.switches), runs_of(sorted(selected))
         enough = layout.choices + len(selected) >= layout.padded_choices
         assert enough, "a selector has more choices than there are numbers"
+        self.runs = (self.gaussian, self.labelled, self.switches)
+        """Columns of numbers, of those of them that labels have, and of switches."""
+        drawn = [*range(action_dim, self.noise_dim), *sorted(selected)]
+        each = [range(layout.choices * i, layout.choices * i + len(s.codes)) for i, s in enumerate(layout.selectors)]
+        self.draws = [drawn[i] for choices in each for i in choices]
+        """Column of the noise that each choice of each selector is drawn with."""
         for selector in layout.selectors:
             self.register_buffer(f"_{selector.name}_codes", torch.tensor(selector.codes), persistent=False)
 
@@ -196,18 +202,18 @@ class ActionDistribution(nn.Module):
         """Return the action ``[..., A]`` in [-1, 1] drawn with standard normal ``noise [..., W]``."""
         location, log_std, logits = parameters
         own = noise[..., : self.action_dim]
-        values = squash.sample(*(take(x, self._gaussian) for x in (location, log_std, own)))
+        values = squash.sample(*(take(x, self.gaussian) for x in (location, log_std, own)))
         on = None
-        if self._switches:
-            on = torch.special.ndtr(take(own, self._switches)) < torch.sigmoid(take(location, self._switches))
+        if self.switches:
+            on = torch.special.ndtr(take(own, self.switches)) < torch.sigmoid(take(location, self.switches))
         if logits is not None:
             logits = logits + self._gumbel(noise)
         return self._write(values, on, logits)
 
     def mode(self, parameters: ActionParameters) -> Tensor:
         """Return the action ``[..., A]`` of the Gaussian's squashed mean, likelier switches and likeliest choices."""
-        values = squash.squash(take(parameters.location, self._gaussian))
-        on = take(parameters.location, self._switches) > 0 if self._switches else None
+        values = squash.squash(take(parameters.location, self.gaussian))
+        on = take(parameters.location, self.switches) > 0 if self.switches else None
         return self._write(values, on, parameters.logits)
 
     def chances(self, parameters: ActionParameters) -> Tensor:
@@ -233,7 +239,7 @@ class ActionDistribution(nn.Module):
 
     def log_prob(self, parameters: ActionParameters, action: Tensor) -> Tensor:
         """Return the log-probability ``[...]`` of ``action [..., A]``: a density in its Gaussian columns."""
-        total = squash.log_prob(*(take(x, self._gaussian) for x in (*parameters[:2], action)))
+        total = squash.log_prob(*(take(x, self.gaussian) for x in (*parameters[:2], action)))
         if self.layout is GAUSSIAN:
             return total
         for part in self._discrete_parts(parameters, quantised(action)):
@@ -248,14 +254,30 @@ class ActionDistribution(nn.Module):
         Jets that are off have the label -1: samples around 0 would fire them half of the time.
         """
         read = quantised(label)
-        numbers = take(read, self._labelled)
-        off = self.get_buffer("_off_below_zero") & (numbers <= 0)
-        u = squash.unsquash(torch.where(off, -1.0, numbers).clamp(-LABEL_LIMIT, LABEL_LIMIT))
-        mean = squash.full_precision(take(parameters.location, self._labelled))
+        u = self._label_numbers(read)
+        mean = squash.full_precision(take(parameters.location, self.labelled))
         loss = 0.5 * ((u - mean) / LABEL_STD).square().sum(-1)
         for part in self._discrete_parts(parameters, read):
             loss = loss - part
         return loss
+
+    def decoded(self, action: Tensor) -> Tensor:
+        """Return what ``score`` reads of actions ``[..., A]``, in float32 for native operations.
+
+        It is numbers before tanh, 1 for a switch that is on, choices, and the logarithm of the slopes of tanh.
+        """
+        u, borders = squash.unsquash_with_borders(take(action, self.gaussian))
+        parts = (u, *self._decoded_choices(action), -squash.log_slope(borders).sum(-1, keepdim=True))
+        return torch.cat(parts, -1)
+
+    def decoded_labels(self, label: Tensor) -> Tensor:
+        """Return what ``imitation_loss`` reads of a teacher's actions ``[..., A]``, as ``decoded`` does."""
+        return torch.cat((self._label_numbers(quantised(label)), *self._decoded_choices(label)), -1)
+
+    def _decoded_choices(self, action: Tensor) -> tuple[Tensor, Tensor]:
+        read = quantised(action)
+        choices = [s.decode(read[..., s.start : s.end]) for s in self.layout.selectors]
+        return (take(read, self.switches) > 0).float(), torch.stack(choices, -1).float()
 
     def score(self, parameters: ActionParameters, action: Tensor, noise: Tensor) -> tuple[Tensor, Entropies]:
         """Return ``log_prob`` and entropies ``[...]`` of ``action`` and ``noise [..., A]`` in one pass.
@@ -264,27 +286,33 @@ class ActionDistribution(nn.Module):
         """
         written, (location, log_std, logits) = self.regime.writes_gradients, parameters
         columns = take_columns if written else take
-        numbers = [columns(x, self._gaussian) for x in (location, log_std)]
-        numbers += [take(x, self._gaussian) for x in (action, noise[..., : self.action_dim])]
+        numbers = [columns(x, self.gaussian) for x in (location, log_std)]
+        numbers += [take(x, self.gaussian) for x in (action, noise[..., : self.action_dim])]
         logprob, continuous = score_numbers(*numbers, written=written)
         switches = selectors = torch.zeros_like(continuous)
         if self.layout is not GAUSSIAN:
             read = quantised(action)
-            if self._switches:
-                on = take(read, self._switches) > 0
-                part, switches = score_switches(columns(location, self._switches), on, written)
+            if self.switches:
+                on = take(read, self.switches) > 0
+                part, switches = score_switches(columns(location, self.switches), on, written)
                 logprob = logprob + part
             if logits is not None:
                 part, selectors = score_choices(logits, self._decode(read, logits), written)
                 logprob = logprob + part
         return logprob, Entropies(continuous, switches, selectors)
 
+    def _label_numbers(self, read: Tensor) -> Tensor:
+        """Return the numbers before tanh of quantised labels ``read [..., A]``."""
+        numbers = take(read, self.labelled)
+        off = self.get_buffer("_off_below_zero") & (numbers <= 0)
+        return squash.unsquash(torch.where(off, -1.0, numbers).clamp(-LABEL_LIMIT, LABEL_LIMIT))
+
     def _discrete_parts(self, parameters: ActionParameters, read: Tensor) -> list[Tensor]:
         """Return the log-probabilities ``[...]`` of switches and of selectors in ``read [..., A]``, those there are."""
         parts, logits = [], parameters.logits
-        if self._switches:
-            logit = squash.full_precision(take(parameters.location, self._switches))
-            parts.append(_switch_scores(logit, take(read, self._switches) > 0)[0])
+        if self.switches:
+            logit = squash.full_precision(take(parameters.location, self.switches))
+            parts.append(_switch_scores(logit, take(read, self.switches) > 0)[0])
         if logits is not None:
             parts.append(log_softmax(logits).gather(-1, self._decode(read, logits)).sum((-2, -1)))
         return parts
@@ -308,9 +336,9 @@ class ActionDistribution(nn.Module):
         return functional.pad(draws, (0, selectors * choices - draws.shape[-1])).unflatten(-1, (selectors, choices))
 
     def _write(self, values: Tensor, on: Tensor | None, scores: Tensor | None) -> Tensor:
-        pieces = split_runs(values, self._gaussian)
+        pieces = split_runs(values, self.gaussian)
         if on is not None:
-            pieces |= split_runs(on.to(values.dtype) * 2.0 - 1.0, self._switches)
+            pieces |= split_runs(on.to(values.dtype) * 2.0 - 1.0, self.switches)
         if scores is not None:
             choices = scores.argmax(-1)
             for index, selector in enumerate(self.layout.selectors):

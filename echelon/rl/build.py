@@ -20,7 +20,7 @@ from echelon.rl import host_kernels
 from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, ActorCritic, PolicyCalls, TargetContacts, init_linear
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.rl.packed_obs import PackedRollout, PackedRows, count_entities, pack, packing
+from echelon.rl.packed_obs import Each, PackedRollout, PackedRows, count_entities, in_turn, pack, packing
 from echelon.rl.regime import HOST, Regime, regime_of, set_regime
 from echelon.rl.suite_model import (
     CombatSuiteActorCritic,
@@ -115,7 +115,7 @@ class FlatPolicy(PolicyCalls):
             return own
         return self.central(obs[..., self.obs_dim :]) if obs.shape[-1] > self.obs_dim else torch.zeros_like(own)
 
-    def packed(self, obs: Tensor) -> PackedRollout | None:
+    def packed(self, obs: Tensor, each: Each = in_turn) -> PackedRollout | None:
         """Return the observations ``[T, N, D]`` of a rollout, normalized and packed; None where that gains nothing.
 
         Rows of it can be scored instead of observations, until the weights of the normalizer change.
@@ -124,7 +124,7 @@ class FlatPolicy(PolicyCalls):
             return None
         if not host_kernels.reads(obs, self.obs_normalizer.scale):
             return None
-        return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer)
+        return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer, each)
 
     def count_entities(self, obs: Tensor) -> dict[str, Tensor]:
         """Return the entities of each kind in observations ``[..., D]``, each ``[...]`` int64; none if flat."""

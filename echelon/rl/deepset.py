@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.rl import host_kernels
 from echelon.rl.host_kernels import EntitySets
 from echelon.rl.regime import HOST, Regime
 from echelon.rl.squash import full_precision
@@ -130,7 +129,6 @@ class DeepSetEncoder(nn.Module):
         self.rho = nn.Sequential(nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, output_dim))
         if key_dim:
             self.key = nn.Linear(hidden_dim, key_dim, bias=False)
-        self._fits_native = hidden_dim % host_kernels.LANES == key_dim % host_kernels.LANES == 0
 
     def forward(self, entities: Tensor | EntityRows | EntitySets, mask: Tensor | None) -> Tensor:
         """Return the encoding ``[B, O]``; a set without a real entity is encoded as the zero sum."""
@@ -145,10 +143,6 @@ class DeepSetEncoder(nn.Module):
         sets of entities need no mask.
         """
         if isinstance(entities, EntitySets):
-            if self.regime.encoder == "host" and self._fits_native and host_kernels.reads(entities.features):
-                key = self.key if slots else None
-                total, keys = host_kernels.encode_sets(entities, self.phi, key, slots, mean=self.aggregation == "mean")
-                return self.rho(total), keys
             total, keys = self._sum_rows(rows_of(entities), entities.chosen.shape[0], slots)
             return self._averaged(total, entities.sizes().to(total.dtype)), keys
         assert mask is not None, "rows and tensors of entities need a mask"

@@ -1,11 +1,10 @@
 # type: ignore
-"""Operations of a policy on a CPU that are fused, with their gradients written out: ``host_kernels.h``.
+"""Operations of a policy on a CPU in one native header, ``host_kernels.h``, and how they are called.
 
-A set encoder and a MinGRU each cost torch a dozen passes over rows that leave the cache. Warp
-compiles the header, so no compiler is needed, and a call holds no interpreter lock. Tensors are float32 on a CPU, and
-widths are multiples of ``LANES``. Callers ask ``reads`` and ``fits``, and else use plain torch, which is the oracle.
+Warp compiles the header, so no compiler is needed, and a call holds no interpreter lock. Tensors are float32 on a CPU.
+``echelon.rl.host_program`` makes programs of the operations; plain torch is their oracle.
 
-Shapes: ``E entity, F entity feature, R set, H hidden, S slot, K key, T step, B sequence``.
+Shapes: ``E entity, F entity feature, R set, D column``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any, NamedTuple
 import torch
 import warp as wp
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 LANES = 16
 """Widths are multiples of this: the widest vector of a processor."""
@@ -36,14 +34,12 @@ wp.set_module_options(
 
 
 class Operation(IntEnum):
-    """The operations of the header, in its order."""
+    """The operations of the header, in its order: called alone, for a block of rows, and for all rows of a program."""
 
-    ENCODE_SETS = 0
-    ENCODE_SETS_GRADIENT = 1
-    SCAN = 2
-    SCAN_GRADIENT = 3
-    FIRST_SLOTS = 4
-    PACK_ENTITIES = 5
+    PACK_ENTITIES, ROWS = range(2)
+    GATHER, LINEAR, LINEAR_GRADIENT, NORM, NORM_GRADIENT, SETS, SETS_GRADIENT, HOSTILE, SCORE = range(2, 11)
+    NORMALIZE, PACK, ACT = range(11, 14)
+    ENTITY_STARTS, STEPS, STEPS_GRADIENT, OFFSETS = range(14, 18)
 
 
 @wp.func_native(
@@ -84,19 +80,19 @@ def _entry() -> tuple[Any, Any, Any]:
 def run(operation: Operation, *arguments: Tensor | int | None) -> None:
     """Run an operation with addresses of contiguous tensors, 0 for None, and numbers."""
     entry, bounds, _ = _entry()
-    values = [0 if x is None else x if isinstance(x, int) else x.data_ptr() for x in arguments]
-    table = (ctypes.c_int64 * len(values))(*values)
+    table = table_of(arguments)
     entry(bounds, ctypes.byref(_Call(operation, ctypes.addressof(table))))
+
+
+def table_of(arguments: Sequence[Tensor | int | None]) -> ctypes.Array[ctypes.c_int64]:
+    """Return numbers, and addresses of tensors ``[...]`` or 0 for None, as an operation reads them."""
+    values = [0 if x is None else x if isinstance(x, int) else x.data_ptr() for x in arguments]
+    return (ctypes.c_int64 * len(values))(*values)
 
 
 def reads(*inputs: Tensor) -> bool:
     """Return whether operations can read ``inputs``: they are float32, and no gradient of them is asked for."""
     return all(x.dtype == torch.float32 and not x.requires_grad for x in inputs)
-
-
-def fits(*tensors: Tensor) -> bool:
-    """Return whether the last axes of ``tensors`` are multiples of ``LANES``, and all are float32."""
-    return all(x.dtype == torch.float32 and x.shape[-1] % LANES == 0 for x in tensors)
 
 
 class EntitySets(NamedTuple):
@@ -120,132 +116,21 @@ class EntitySets(NamedTuple):
         An entity is real where its column of ``mask``, the first and one past the last, is below 1. ``blocks`` are the
         first column and the columns of a slot, for each part of the features.
         """
-        return cls(*torch.ops.echelon.pack_entities(obs, list(mask), list(blocks), scale, shift, limit))
+        obs = obs if obs.stride(1) == 1 else obs.contiguous()
+        rows, (first, end) = len(obs), mask
+        offsets = torch.zeros(rows + 1, dtype=torch.int64)
+        torch.cumsum((obs[:, first:end] < 1.0).sum(1), 0, out=offsets[1:])
+        count, table = int(offsets[-1]), torch.tensor(blocks)
+        features, slots = obs.new_empty(count, sum(blocks[1::2])), torch.empty(count, dtype=torch.int32)
+        source = (obs, obs.stride(0), rows, first, end - first, table, len(blocks) // 2, scale, shift, limit)
+        run(Operation.PACK_ENTITIES, *source, offsets, features, slots)
+        return cls(features, slots, offsets, torch.arange(rows))
 
     def sizes(self) -> Tensor:
         """Return the number of entities of each chosen set ``[R]``."""
         return self.offsets[self.chosen + 1] - self.offsets[self.chosen]
 
-    def first_slots(self, column: int, slots: int) -> Tensor:
-        """Return a column of the entities in the first slots ``[R, slots]``, 0 for an empty slot."""
-        return torch.ops.echelon.first_slots(*self, column, slots)
 
-    def arguments(self) -> tuple[Tensor | int, ...]:
-        return (*self, len(self.chosen), self.features.shape[1])
-
-
-def _pack_entities(obs, mask, blocks, scale, shift, limit):
-    obs = obs if obs.stride(1) == 1 else obs.contiguous()
-    rows, (first, end) = len(obs), mask
-    offsets = torch.zeros(rows + 1, dtype=torch.int64)
-    torch.cumsum((obs[:, first:end] < 1.0).sum(1), 0, out=offsets[1:])
-    count, table = int(offsets[-1]), torch.tensor(blocks)
-    features, slots = obs.new_empty(count, sum(blocks[1::2])), torch.empty(count, dtype=torch.int32)
-    source = (obs, obs.stride(0), rows, first, end - first, table, len(blocks) // 2, scale, shift, limit)
-    run(Operation.PACK_ENTITIES, *source, offsets, features, slots)
-    return features, slots, offsets, torch.arange(rows)
-
-
-def _first_slots(features, slots, offsets, chosen, column, count):
-    out = features.new_zeros(len(chosen), count)
-    run(Operation.FIRST_SLOTS, *EntitySets(features, slots, offsets, chosen).arguments(), column, count, out)
-    return out
-
-
-def _encode_sets(features, slots, offsets, chosen, key_slots, mean, weights, kept=(None, None, None)):
-    """Return sums or means ``[R, H]`` and keys ``[R, key_slots, K]``; ``kept`` is written for the gradient."""
-    first, first_bias, gain, norm_bias, second, second_bias, *key = weights
-    hidden, key_width, rows = len(first), len(key[0]) if key else 0, len(chosen)
-    scratch = first.new_empty(BLOCK * (first.shape[1] + 3 * hidden + key_width))
-    out, keys = first.new_zeros(rows, hidden), first.new_zeros(rows, key_slots, key_width)
-    turned = [first.t().contiguous(), first_bias, gain, norm_bias, second.t().contiguous(), second_bias]
-    turned.append(key[0].t().contiguous() if key else None)
-    sets = EntitySets(features, slots, offsets, chosen)
-    sizes = (hidden, key_slots, key_width, int(mean))
-    run(Operation.ENCODE_SETS, *sets.arguments(), *turned, *sizes, scratch, *kept, out, keys)
-    return out, keys
-
-
-def _scan(gates, keep, memory):
-    gates, keep, memory = gates.contiguous(), keep.contiguous(), memory.contiguous()
-    steps, sequences, width = *gates.shape[:2], memory.shape[-1]
-    y, after = (gates.new_empty(steps, sequences, width) for _ in range(2))
-    run(Operation.SCAN, gates, keep, memory, y, after, steps, sequences, width)
-    return y, after
-
-
-_library = torch.library.Library("echelon", "DEF")
-"""Operations without a gradient; traces call them too."""
-_SETS = "Tensor features, Tensor slots, Tensor offsets, Tensor chosen"
-for _signature, _work in {
-    "pack_entities(Tensor obs, int[] mask, int[] blocks, Tensor scale, Tensor shift, int limit)"
-    " -> (Tensor, Tensor, Tensor, Tensor)": _pack_entities,
-    f"first_slots({_SETS}, int column, int count) -> Tensor": _first_slots,
-    f"encode_sets({_SETS}, int key_slots, bool mean, Tensor[] weights) -> (Tensor, Tensor)": _encode_sets,
-    "scan(Tensor gates, Tensor keep, Tensor memory) -> (Tensor, Tensor)": _scan,
-}.items():
-    _library.define(_signature)
-    _library.impl(_signature.split("(")[0], _work, "CPU")
-
-
-class _SetEncoding(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, sets, slots, mean, *weights):
-        first, hidden = weights[0], len(weights[0])
-        count = int(sets.sizes().sum())
-        ctx.kept = first.new_empty(count, hidden), first.new_empty(count), first.new_empty(count, hidden)
-        ctx.sets, ctx.sizes = sets, (hidden, slots, len(weights[6]) if slots else 0, int(mean))
-        ctx.save_for_backward(*weights)
-        return _encode_sets(*sets, slots, mean, weights, ctx.kept)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, out, keys):
-        first, *others = ctx.saved_tensors
-        weights = [first.t().contiguous(), *others]
-        grads = [torch.zeros_like(x) for x in weights]
-        absent = [None] * (7 - len(weights))
-        scratch = first.new_empty(BLOCK * (first.shape[1] + 3 * len(first) + ctx.sizes[2]))
-        given = (*ctx.sets.arguments(), *weights, *absent, *ctx.sizes, scratch, *ctx.kept)
-        run(Operation.ENCODE_SETS_GRADIENT, *given, out.contiguous(), keys.contiguous(), *grads, *absent)
-        return None, None, None, grads[0].t().contiguous(), *grads[1:]
-
-
-def encode_sets(sets: EntitySets, phi: Any, key: Any, slots: int, *, mean: bool) -> tuple[Tensor, Tensor | None]:
-    """Return sums or means of encoded entities ``[R, H]``, and the keys ``[R, slots, K]`` of the first slots.
-
-    ``phi`` is linear, norm, rectifier, linear, rectifier; ``key`` a linear layer without a bias.
-    """
-    first, norm, _, second, _ = phi
-    weights = [first.weight, first.bias, norm.weight, norm.bias, second.weight, second.bias]
-    weights += [key.weight] if slots else []
-    if torch.is_grad_enabled():
-        out, keys = _SetEncoding.apply(sets, slots, mean, *weights)
-    else:
-        out, keys = torch.ops.echelon.encode_sets(*sets, slots, mean, weights)
-    return out, keys if slots else None
-
-
-class _Scan(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, gates, keep, memory):
-        y, after = _scan(gates, keep, memory)
-        ctx.save_for_backward(gates.contiguous(), keep.contiguous(), memory.contiguous(), after)
-        return y, after[-1].clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad, last):
-        gates, keep, memory, after = ctx.saved_tensors
-        slopes, d_memory = torch.empty_like(gates), torch.empty_like(memory)
-        given = (grad.contiguous(), last.contiguous())
-        run(Operation.SCAN_GRADIENT, gates, keep, memory, after, *given, slopes, d_memory, *after.shape)
-        return slopes, None, d_memory
-
-
-def scan(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what ``echelon.rl.recurrent.scan_stepwise`` returns for ``gates [T, B, 3 H]``."""
-    if torch.is_grad_enabled():
-        return _Scan.apply(gates, keep, memory)
-    y, after = torch.ops.echelon.scan(gates, keep, memory)
-    return y, after[-1]
+def scratch_width(features: int, hidden: int, keys: int) -> int:
+    """Return the floats that an encoder of sets writes between its operations."""
+    return BLOCK * (features + 3 * hidden + keys)

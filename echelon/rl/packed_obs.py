@@ -9,7 +9,7 @@ Shapes: ``T step, N learner row, L chunk step, B sequence, R row, S slot, P pack
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from echelon.env.layout import CONTACT_DIM, END_BLOCKS, END_WIDTH, SQUAD_DIM, flat_offsets
-from echelon.rl import host_kernels
 from echelon.rl.deepset import Compacted, EntityRows
 from echelon.rl.host_kernels import EntitySets
 from echelon.rl.obs_norm import OBS_CLIP, ObsNormalizer, normalized
@@ -28,6 +27,13 @@ STEPS_AT_ONCE = 4
 """Steps of a rollout that are packed at once: few enough for the processor's cache."""
 WIDTHS = {"contacts": CONTACT_DIM, "squad": SQUAD_DIM}
 MASKS = {"contacts": "contact_mask", "squad": "squad_mask"}
+
+
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+def in_turn(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    return [work(item) for item in items]
 
 
 class Columns(NamedTuple):
@@ -82,14 +88,10 @@ def pack(
     """Return the normalized blocks of ``obs [..., D]``, entities packed in the order of rows and slots.
 
     There are as many rows as entities, or as ``room`` has for each kind: more entities than that lose the last ones.
-    Native operations take sets of entities instead, without a gradient of the observations.
     """
     fields: dict[str, Any] = _vectors(obs, layout, normalizer)
     rows = obs.flatten(0, -2)
     for name in layout.entities:
-        if room is None and regime.encoder == "host" and host_kernels.reads(obs, normalizer.scale):
-            fields[name], fields[MASKS[name]] = _sets(rows, layout, name, normalizer), None
-            continue
         fields[MASKS[name]] = obs[..., slice(*layout.masks[name])]
         if room is None:
             fields[name] = EntityRows.padded(*_entities(rows, layout, name, normalizer), regime)
@@ -108,13 +110,21 @@ def count_entities(obs: Tensor, layout: Packing) -> dict[str, Tensor]:
 class PackedRollout:
     """All observations of a rollout, normalized and packed once."""
 
-    def __init__(self, obs: Tensor, layout: Packing, normalizer: ObsNormalizer) -> None:
-        """``obs [T, N, D]`` may be overwritten afterwards."""
-        parts = [part.flatten(0, 1) for part in obs.split(STEPS_AT_ONCE)]
-        vectors = [_vectors(part, layout, normalizer) for part in parts]
-        self._widths = {name: x.shape[-1] for name, x in vectors[0].items()}
-        self._columns = torch.cat([torch.cat(list(part.values()), -1) for part in vectors])
-        self._kinds = {name: _sets(obs.flatten(0, 1), layout, name, normalizer) for name in layout.entities}
+    def __init__(self, obs: Tensor, layout: Packing, normalizer: ObsNormalizer, each: Each = in_turn) -> None:
+        """``obs [T, N, D]`` may be overwritten afterwards; ``each`` maps a function over parts, maybe on threads."""
+        self.widths = {name: sum(span.width for span in spans) for name, spans in layout.vectors.items()}
+        """Columns of each field that has no slots."""
+        self.columns = obs.new_empty(obs.shape[0] * obs.shape[1], sum(self.widths.values()))
+
+        def fill(part: tuple[Tensor, Tensor]) -> None:
+            source, target = part
+            torch.cat(list(_vectors(source.flatten(0, 1), layout, normalizer).values()), -1, out=target)
+
+        targets = self.columns.split(STEPS_AT_ONCE * obs.shape[1])
+        each(fill, list(zip(obs.split(STEPS_AT_ONCE), targets, strict=True)))
+        flat = obs.flatten(0, 1)
+        kinds = each(lambda name: _sets(flat, layout, name, normalizer), list(layout.entities))
+        self.kinds = dict(zip(layout.entities, kinds, strict=True))
         steps, rows = obs.shape[:2]
         self.index = torch.arange(steps * rows, device=obs.device).view(steps, rows)
         """Row of each observation ``[T, N]``."""
@@ -122,9 +132,9 @@ class PackedRollout:
     def gather(self, index: Tensor) -> SuiteObservation:
         """Return the observations of the rows ``index [...]``."""
         rows = index.flatten()
-        columns = self._columns.index_select(0, rows).view(*index.shape, -1)
-        fields: dict[str, Any] = dict(zip(self._widths, columns.split(list(self._widths.values()), -1), strict=True))
-        for name, kind in self._kinds.items():
+        columns = self.columns.index_select(0, rows).view(*index.shape, -1)
+        fields: dict[str, Any] = dict(zip(self.widths, columns.split(list(self.widths.values()), -1), strict=True))
+        for name, kind in self.kinds.items():
             fields[name], fields[MASKS[name]] = kind._replace(chosen=rows), None
         return SuiteObservation(**fields)
 

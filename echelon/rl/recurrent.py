@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.rl import host_kernels, squash
+from echelon.rl import squash
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import HOST, Regime
 
@@ -152,10 +152,7 @@ class MinGRU(nn.Module):
             from echelon.rl import device_kernels
 
             return device_kernels.scan(gates, keep, memory)
-        gates = squash.full_precision(gates)
-        if self.regime.scan == "host" and host_kernels.fits(gates, memory):
-            return host_kernels.scan(gates, keep, memory)
-        return scan_stepwise(gates, keep, memory)
+        return scan_stepwise(squash.full_precision(gates), keep, memory)
 
 
 def scan_stepwise(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import copy
 import warnings
 from functools import cache
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import nn
 
 Module = TypeVar("Module", bound=nn.Module)
-Kernels = Literal["none", "host", "device"]
-"""Plain torch, ``host_kernels`` or ``device_kernels``."""
+Kernels = Literal["none", "device"]
+"""Plain torch or ``device_kernels``."""
 
 
 class Regime(NamedTuple):
@@ -34,6 +34,8 @@ class Regime(NamedTuple):
     """Layer norms return the precision of their input, where autocast would return float32."""
     writes_gradients: bool = True
     """Small operations have their gradients written out, which a compiler cannot look into."""
+    native: bool = False
+    """Programs of ``host_program`` act and train, where there is one for the network."""
     encoder: Kernels = "none"
     """What encodes sets of entities, where widths fit."""
     scan: Kernels = "none"
@@ -42,12 +44,12 @@ class Regime(NamedTuple):
     """Packed rows are padded to one of few lengths; a trace computes the padding instead."""
 
 
-HOST = Regime(packs=True, lstm="spans", encoder="host", scan="host")
+HOST = Regime(packs=True, lstm="spans", native=True)
 DEVICE = Regime(packs=False, lstm="cells", lowers_norms=True)
 CUDA = DEVICE._replace(captures=True)
 TRACED = HOST._replace(pads_to_buckets=False)
 """Traces that run on a CPU only: their shapes depend on their inputs."""
-WITHOUT_KERNELS: dict[str, Kernels] = {"encoder": "none", "scan": "none"}
+WITHOUT_KERNELS: dict[str, Any] = {"native": False, "encoder": "none", "scan": "none"}
 """Fields of a regime whose operations are to be looked into or mapped."""
 EXPORTED = HOST._replace(packs=False, **WITHOUT_KERNELS)
 

@@ -28,7 +28,7 @@ from echelon.env.layout import (
     position,
 )
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
-from echelon.rl.deepset import DeepSetEncoder, EntityRows, EntitySets, LayerNorm
+from echelon.rl.deepset import DeepSetEncoder, EntityRows, EntitySets, LayerNorm, rows_of
 
 __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
 
@@ -236,14 +236,16 @@ class CombatSuiteActorCritic(ActorCritic):
 
 def _hostile(obs: SuiteObservation) -> Tensor:
     """Return whether each slot that an action can target has a hostile contact ``[..., TARGET_DIM]``."""
-    contacts = obs.contacts
+    contacts, mask = obs.contacts, obs.contact_mask
+    if isinstance(contacts, Tensor):
+        assert mask is not None, "tensors of entities need a mask"
+        return (contacts[..., :TARGET_DIM, HOSTILE] > 0) & (mask[..., :TARGET_DIM] < 1.0)
     if isinstance(contacts, EntitySets):
-        return contacts.first_slots(HOSTILE, TARGET_DIM) > 0
-    assert obs.contact_mask is not None, "rows and tensors of entities need a mask"
-    if isinstance(contacts, EntityRows):
-        sets = obs.contact_mask.numel() // obs.contact_mask.shape[-1]
-        return contacts.by_slot(contacts.features[:, HOSTILE : HOSTILE + 1], sets, TARGET_DIM) > 0
-    return (contacts[..., :TARGET_DIM, HOSTILE] > 0) & (obs.contact_mask[..., :TARGET_DIM] < 1.0)
+        rows, sets = rows_of(contacts), len(contacts.chosen)
+    else:
+        assert mask is not None, "rows of entities need a mask"
+        rows, sets = contacts, mask.numel() // mask.shape[-1]
+    return rows.by_slot(rows.features[:, HOSTILE : HOSTILE + 1], sets, TARGET_DIM) > 0
 
 
 def _flatten_leading_axes(obs: SuiteObservation, axes: int) -> SuiteObservation:

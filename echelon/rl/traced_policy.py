@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
 from echelon.rl.build import FlatPolicy
+from echelon.rl.host_program import HostPolicy, has_program
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.regime import HOST, TRACED, WITHOUT_KERNELS, set_regime, sharing_weights
@@ -185,6 +186,8 @@ def is_traceable(policy: FlatPolicy) -> bool:
 
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
     """Return the ``act`` of ``policy``, traced if possible and in evaluation mode; ``stochastic``: with noise."""
+    if has_program(policy):
+        return HostPolicy(policy).act
     if not is_traceable(policy):
         return policy.act
     step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)
@@ -206,6 +209,8 @@ def trace_sample(policy: FlatPolicy, dtype: torch.dtype | None) -> Sample:
     An LSTM's kernel casts the weights itself, which no trace contains.
     """
     device = next(policy.parameters()).device.type
+    if has_program(policy):
+        return HostPolicy(policy).sample
     step = None
     if is_traceable(policy) and (dtype is None or policy.core.mingru is not None):
         width = policy.obs_dim + policy.central_dim

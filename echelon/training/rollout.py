@@ -36,6 +36,10 @@ MICRO_BATCH_ROWS = 1280
 """Steps times sequences of a micro-batch; a minibatch of exactly one is still divided in two."""
 
 
+PROGRAM_ROWS, MAX_PROGRAM_SLICES = 320, 32
+"""The same for micro-batches that native programs compute."""
+
+
 class Truncation(NamedTuple):
     """Episodes that the time limit ended after one step."""
 
@@ -417,10 +421,14 @@ def _select(units: list[Unit], selected: Tensor) -> list[Unit]:
     return [u._replace(rows=u.rows[part]) for u, part in zip(units, parts, strict=True) if bool(part.any())]
 
 
-def micro_batch_slices(length: int, sequences: int) -> list[slice]:
-    """Return the ranges of sequences that form the micro-batches of a minibatch of ``length`` steps."""
-    full = length * sequences // MICRO_BATCH_ROWS
-    count = min(sequences, MAX_MICRO_BATCHES, max(full, 2)) if full else 1
+def micro_batch_slices(length: int, sequences: int, *, by_program: bool = False) -> list[slice]:
+    """Return the ranges of sequences that form the micro-batches of a minibatch of ``length`` steps.
+
+    ``by_program``: threads hold no lock while they compute them, so there are more.
+    """
+    rows, most = (PROGRAM_ROWS, MAX_PROGRAM_SLICES) if by_program else (MICRO_BATCH_ROWS, MAX_MICRO_BATCHES)
+    full = length * sequences // rows
+    count = min(sequences, most, max(full, 2)) if full else 1
     edges = [sequences * m // count for m in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 

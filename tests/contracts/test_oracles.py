@@ -35,7 +35,7 @@ FRESH = "sim/test_spawn.py::test_reset_clears_every_array_that_the_next_episode_
 SPAWN = "sim/test_spawn.py::test_spawn_matches_oracle"
 
 ORACLES: dict[str, str] = {
-    "run_on_host": "rl/test_host_kernels.py::test_encoded_sets_and_their_gradients_equal_those_of_padded_ones",
+    "run_on_host": "training/test_loss_program.py::test_terms_and_gradients_of_a_program_are_those_of_the_modules",
     "explain_triggers": "play/test_triggers.py::test_weapon_without_a_reason_is_one_that_the_kernel_fires",
     **dict.fromkeys(["record_history", "record_perception", "update_tracks"], LEVELS),
     **dict.fromkeys(["choose_pack_targets", "choose_target"], LEVELS),

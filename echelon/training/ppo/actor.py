@@ -10,6 +10,7 @@ from torch import Tensor
 
 from echelon.config import PPOConfig
 from echelon.rl.build import FlatPolicy
+from echelon.rl.host_program import has_program
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import Regime
 from echelon.rl.traced_policy import trace_sample
@@ -21,6 +22,8 @@ from echelon.training.runtime.threads import ThreadPool
 
 FORWARD_ROWS = 512
 """Smallest number of learner rows for a separate forward pass."""
+PROGRAM_ROWS = 160
+"""The same for native programs, whose threads hold no lock."""
 
 
 class Actor:
@@ -43,7 +46,7 @@ class Actor:
         """Whether the learner acts in each row [N, 1]; the teacher acts in the others."""
         self._sample = trace_sample(policy, low_precision(device, config.amp_dtype) if config.amp else None)
         self._pool = pool or ThreadPool(1)
-        self._row_slices = forward_slices(rows, policy.regime)
+        self._row_slices = forward_slices(rows, policy.regime, PROGRAM_ROWS if has_program(policy) else FORWARD_ROWS)
         self._noise = torch.zeros(rows, policy.noise_dim, device=device)
         self.state = policy.initial_state(rows, device)
         """Recurrent state now, [1, N, H]."""
@@ -113,9 +116,9 @@ class Actor:
             return self.policy.get_value(obs, state, dones)[0].float()
 
 
-def forward_slices(rows: int, regime: Regime) -> list[slice]:
+def forward_slices(rows: int, regime: Regime, least: int = FORWARD_ROWS) -> list[slice]:
     """Return the ranges of learner rows whose forward passes run in parallel; a device takes all rows at once."""
-    count = min(MAX_MICRO_BATCHES, max(1, rows // FORWARD_ROWS)) if regime.packs else 1
+    count = min(MAX_MICRO_BATCHES, max(1, rows // least)) if regime.packs else 1
     edges = [rows * i // count for i in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 

@@ -7,7 +7,7 @@ is ``[L, B]`` unless noted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -52,6 +52,20 @@ class LossInputs(NamedTuple):
     """Negative log-likelihood of the teacher's actions; None without labels."""
     weighted_entropies: Tensor | None = None
     """Entropies with the factors of their parts, which the bonus is made of; None where every factor is 1."""
+
+
+class Coefficients(NamedTuple):
+    """Numbers of the loss of a minibatch; ``imitates``: it has no policy loss. Values are scaled, then shifted."""
+
+    clip: float
+    entropy: float
+    value: float
+    imitation: float
+    switch_factor: float
+    selector_factor: float
+    value_scale: float
+    value_shift: float
+    imitates: float
 
 
 class LossTerms(NamedTuple):
@@ -188,10 +202,16 @@ class Gradients:
     """
 
     def __init__(
-        self, model: nn.Module, config: PPOConfig, device: torch.device, terms: Callable[[LossInputs], LossTerms]
+        self,
+        model: nn.Module,
+        config: PPOConfig,
+        device: torch.device,
+        terms: Callable[[LossInputs], LossTerms],
+        coefficients: Callable[[], Coefficients],
     ) -> None:
+        """``terms`` and ``coefficients`` are those of the coming minibatch, in plain torch and as numbers."""
         self.model: Any = model
-        self.config, self.device, self._terms = config, device, terms
+        self.config, self.device, self._terms, self.coefficients = config, device, terms, coefficients
         self.regime: Regime = getattr(model, "regime", HOST)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.scaler = loss_scaler(device, config.amp, config.amp_dtype)
@@ -298,6 +318,11 @@ def _living(batch: Minibatch, part: slice) -> Tensor | None:
     alive = batch.alive[:, part].flatten()
     living = alive.nonzero().flatten()
     return living if 0 < len(living) < len(alive) else None
+
+
+def summed(terms: Iterable[LossTerms]) -> LossTerms:
+    """Return the terms of a minibatch whose micro-batches have ``terms``."""
+    return LossTerms(*(torch.stack(values).sum(0) for values in zip(*terms, strict=True)))
 
 
 def _detached(terms: LossTerms) -> LossTerms:

@@ -22,7 +22,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.execution import make_update
-from echelon.training.ppo.losses import Gradients, LossInputs, LossTerms, UpdateStats
+from echelon.training.ppo.losses import Coefficients, Gradients, LossInputs, LossTerms, UpdateStats
 from echelon.training.ppo.optimizer import LearningRate, load_moments, make_optimizer, saved_state
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.rollout import (
@@ -66,7 +66,7 @@ class PPOTrainer:
         self.device = torch.device(device)
         self.group = group or ProcessGroup()
         self.return_normalizer = ReturnNormalizer(device=self.device, group=self.group)
-        self.gradients = Gradients(model, config, self.device, self._terms)
+        self.gradients = Gradients(model, config, self.device, self._terms, self._coefficients)
         self.optimizer = make_optimizer(model, config, capturable=self.gradients.captures)
         self.learning_rate = LearningRate(self.optimizer, config, self.device)
         self.minibatch_update = make_update(
@@ -215,6 +215,16 @@ class PPOTrainer:
         if self.teaching.imitates:
             return ppo_losses.imitation_terms(x, self._imitation_coef, cfg.vf_coef)
         return ppo_losses.ppo_terms(x, cfg.clip_coef, self._ent_coef, cfg.vf_coef, self._imitation_coef)
+
+    def _coefficients(self) -> Coefficients:
+        """Return what ``_terms`` reads."""
+        cfg, scale, shift = self.config, 1.0, 0.0
+        if cfg.value_norm:
+            mean, zero = (float(self.return_normalizer.normalize(torch.tensor(x))) for x in (1.0, 0.0))
+            scale, shift = mean - zero, zero
+        imitation = float(self._imitation_coef) if self.teaching.has_labels else 0.0
+        factors = (cfg.ent_factor_switches, cfg.ent_factor_selectors, scale, shift, float(self.teaching.imitates))
+        return Coefficients(cfg.clip_coef, self.ent_coef, cfg.vf_coef, imitation, *factors)
 
     def _normalize(self, buffer: RolloutBuffer, *, update_statistics: bool) -> Tensor:
         """Normalize advantages in place and return the returns ``[T, N]`` on the scale of the value loss."""

@@ -6,7 +6,7 @@ so two threads nearly double the speed of an update. How work is divided never d
 neither do results. This module does not import torch, so that a launcher can set the environment before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
@@ -55,6 +55,17 @@ class ThreadPool:
         if self._pool is None or len(items) == 1:
             return [work(item) for item in items]
         return list(self._pool.map(work, items))
+
+    def ahead(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield ``items``; with threads one of them makes the next item in the meantime."""
+        if self._pool is None:
+            yield from items
+            return
+        iterator, end = iter(items), object()
+        following = self._pool.submit(next, iterator, end)
+        while (item := following.result()) is not end:
+            following = self._pool.submit(next, iterator, end)
+            yield item  # pyright: ignore[reportReturnType]
 
     def close(self) -> None:
         if self._pool is not None:

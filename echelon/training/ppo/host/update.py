@@ -7,19 +7,24 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.rl.packed_obs import PackedRollout
+from echelon.rl.packed_obs import PackedRollout, PackedRows
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo.graph.capture import CudaGraphCache
-from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats
+from echelon.training.ppo.host.program import ProgramGradients, trains_by_program
+from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats, summed
 from echelon.training.ppo.optimizer import LearningRate, Optimizer
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_slices
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
+
+CLIP_EPS = 1e-6
+"""Added to the norm of a gradient that is clipped, as torch does."""
 
 
 class HostUpdate:
@@ -39,10 +44,18 @@ class HostUpdate:
         self.gradients, self.optimizer, self.graphs = gradients, optimizer, graphs
         self._pool, self._group, self._report = pool, group, report
         self._learning_rate = learning_rate
+        parameters = gradients.parameters
+        self._gradient = torch.zeros(sum(p.numel() for p in parameters), device=gradients.device)
+        """The accumulated gradient of all parameters; each ``grad`` is a part of it."""
+        parts = self._gradient.split([p.numel() for p in parameters])
+        self._parts = [part.view_as(p) for part, p in zip(parts, parameters, strict=True)]
         self._rows = 0.0
         """Rows of the accumulated minibatches, in the mean over ranks."""
         self.stats = UpdateStats()
         self.packed: PackedRollout | None = None
+        model = gradients.model
+        programs = gradients.regime.packs and trains_by_program(model, gradients.config)
+        self._programs = ProgramGradients(model, pool, gradients.coefficients) if programs else None
         # a compiled or captured gradient is made for one shape
         config = gradients.config
         self._may_vary = gradients.regime.packs and not (config.compile or config.capture)
@@ -53,7 +66,9 @@ class HostUpdate:
         """Pack the observations of a rollout, where the model has entities and nothing reads the whole rows."""
         self.stats, model = UpdateStats(), self.gradients.model
         packs = self._may_vary and not self.gradients.config.aux_coef and isinstance(model, FlatPolicy)
-        self.packed = model.packed(buffer.obs) if packs else None
+        self.packed = model.packed(buffer.obs, self._pool.map) if packs else None
+        if self._programs is not None and self.packed is not None:
+            self._programs.begin(self.packed, buffer)
 
     def make_room(self, plan: Sequence[Sequence[Unit]]) -> None:
         """Do nothing: packed minibatches have as many rows as entities."""
@@ -61,8 +76,8 @@ class HostUpdate:
     def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
         """Train on minibatches; only finite ones count towards ``grad_accum_steps``."""
         accumulated = 0
-        self.optimizer.zero_grad(set_to_none=True)
-        for index, batch in enumerate(batches):
+        self._clear()
+        for index, batch in enumerate(self._pool.ahead(batches)):
             location = f"{where}, minibatch {index}"
             if not self._accumulate(batch, location):
                 continue
@@ -97,10 +112,14 @@ class HostUpdate:
             terms = LossTerms(*(term.clone() for term in captured))
             gradient = [None if g is None else g.clone() for g in gradients]
             return terms, [gradient] if bool(terms.loss.isfinite()) else None
-        length, sequences = batch.dones.shape
-        slices = micro_batch_slices(length, sequences) if self.gradients.regime.packs else [slice(0, sequences)]
+        if self._programs is not None and isinstance(batch.obs, PackedRows):
+            terms, gradient = self._programs.minibatch(batch, self.gradients.parameters)
+            return terms, None if gradient is None else [gradient]
+        slices = (
+            micro_batch_slices(*batch.dones.shape) if self.gradients.regime.packs else [slice(0, batch.dones.shape[1])]
+        )
         parts = self._pool.map(lambda part: self.gradients.micro_batch_gradient(batch, part), slices)
-        terms = LossTerms(*(torch.stack(values).sum(0) for values in zip(*(p[0] for p in parts), strict=True)))
+        terms = summed(p[0] for p in parts)
         gradients = [p[1] for p in parts if p[1] is not None]
         return terms, gradients if len(gradients) == len(parts) else None
 
@@ -110,13 +129,11 @@ class HostUpdate:
         The gradients are not modified: compiled functions may return one tensor for two parameters.
         """
         for micro_batch in gradients:
-            for parameter, gradient in zip(self.gradients.parameters, micro_batch, strict=True):
-                if gradient is None:
-                    continue
-                if parameter.grad is None:
-                    parameter.grad = gradient * rows
-                else:
-                    parameter.grad.add_(gradient, alpha=rows)
+            used = [i for i, gradient in enumerate(micro_batch) if gradient is not None]
+            for i in used:
+                self.gradients.parameters[i].grad = self._parts[i]
+            own = [micro_batch[i] for i in used]
+            torch._foreach_add_([self._parts[i] for i in used], own, alpha=rows)  # pyright: ignore
 
     def _accumulate(self, batch: Minibatch, location: str) -> bool:
         terms, gradients = self.gradients_of(batch)
@@ -137,14 +154,14 @@ class HostUpdate:
 
         A gradient that overflows float16 skips the step and lowers the loss scale; that is no fault.
         """
-        parameters, scaler = self.gradients.parameters, self.gradients.scaler
-        grads = [p.grad for p in parameters if p.grad is not None]
-        self._group.average(grads)
-        torch._foreach_mul_(grads, 1.0 / max(self._rows, 1.0))  # pyright: ignore[reportPrivateImportUsage]
+        scaler, gradient, most = self.gradients.scaler, self._gradient, self.gradients.config.max_grad_norm
+        self._group.average([gradient])
+        gradient.mul_(1.0 / max(self._rows, 1.0))
         self._rows = 0.0
         optimizer = cast(torch.optim.Optimizer, self.optimizer)
         scaler.unscale_(optimizer)
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.gradients.config.max_grad_norm))
+        norm = float(gradient.norm())
+        gradient.mul_(min(1.0, most / (norm + CLIP_EPS)))
         if math.isfinite(norm):
             self.stats.grad_norms.append(norm)
         elif scaler.is_enabled():
@@ -154,4 +171,9 @@ class HostUpdate:
         if math.isfinite(norm) or scaler.is_enabled():
             scaler.step(optimizer)
             scaler.update()
-        optimizer.zero_grad(set_to_none=True)
+            increment_version(self.gradients.parameters)  # which a fused optimizer does not
+        self._clear()
+
+    def _clear(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self._gradient.zero_()
