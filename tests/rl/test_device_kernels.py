@@ -1,7 +1,7 @@
 """Kernels of a CUDA device against plain torch, and the resources that they need on one.
 
-Tests with the mark ``kernels`` below run on a GPU. Elsewhere one test runs them again in a process that interprets
-Triton on the CPU, which must be chosen before Triton is loaded; it knows no bfloat16, so float16 takes its place.
+Tests with the mark ``kernels`` run on a GPU. Elsewhere one test runs them in a process that interprets Triton on the
+CPU, which must be chosen before Triton is loaded; it multiplies no bfloat16, so float16 takes its place.
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from importlib.metadata import version
 from importlib.util import find_spec
 from unittest import mock
 
@@ -29,7 +30,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE, LOW = ("cpu", torch.float16) if INTERPRETED else ("cuda", torch.bfloat16)
 KERNELS = CUDA._replace(encoder="device", scan="device")
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
-kernels = pytest.mark.skipif(not (INTERPRETED or torch.cuda.is_available()), reason="needs a CUDA device")
+kernels = pytest.mark.skipif(False, reason="") if INTERPRETED else pytest.mark.gpu
 STACK_BYTES, SHARED_BYTES = 128, 227 * 1024
 """Registers of a thread that may lie in memory [B], and the most that a block has on an H100 [B]."""
 examples = settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate])
@@ -83,9 +84,10 @@ def test_encoded_sets_and_their_gradients_equal_those_of_plain_torch(
     set_regime(encoder, KERNELS)
     with mock.patch("echelon.rl.device_kernels.encode_rows", side_effect=AssertionError), pytest.raises(AssertionError):
         results(encoder, *inputs, LOW)
+    with mock.patch("echelon.rl.device_kernels.PROGRAMS", 3):
+        mine = errors(results(encoder, *inputs, LOW), expected)
     # a rectifier whose input is nearly 0 flips in low precision
-    for mine, plain in zip(errors(results(encoder, *inputs, LOW), expected), low, strict=True):
-        assert mine <= 1.5 * plain + 0.01
+    assert all(own <= 1.5 * plain + 0.01 for own, plain in zip(mine, low, strict=True))
     if INTERPRETED:
         with mock.patch("echelon.rl.device_kernels.encodes", return_value=True):
             assert max(errors(results(encoder, *inputs, None), expected)) < 1e-5
@@ -195,7 +197,10 @@ def test_a_captured_graph_encodes_what_its_inputs_hold_now():
 
 
 @pytest.mark.long
-@pytest.mark.skipif(INTERPRETED, reason="runs the others")
+@pytest.mark.skipif(
+    INTERPRETED or (find_spec("triton") and version("triton") < "3.7"),
+    reason="runs the others; older ones refuse NumPy 2.4",
+)
 def test_interpreted_kernels_pass_the_tests_of_a_gpu():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu", __file__]
     done = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
