@@ -145,8 +145,8 @@ class PPOConfig:
     compile: bool = False
     """Compile the evaluation of a chunk with torch.compile."""
     overlap: bool = False
-    """Play each rollout while the one before is trained on: twice as fast at best on CUDA, with weights that are one
-    update older."""
+    """Play each rollout while the one before is trained on, with weights that are one update older (CUDA gains speed);
+    needs small updates (kl_lr_target)."""
     capture: bool = False
     """Capture the evaluation of a minibatch as a CUDA graph and replay it (CUDA only)."""
     activation_checkpointing: bool = False
