@@ -17,11 +17,14 @@ from torch import Tensor
 from echelon.actions import CHANCES
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
+from echelon.rl.host_program import has_program
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import Act, TracedPolicies
 
 BLOCK_ROWS = 40
 """Rows of a block: eight packs. Smaller blocks lose time between operations, larger ones on padding."""
+PROGRAM_ROWS = 160
+"""The same where native programs act, which need no padding: a row is the same alone as among others."""
 CACHE_SIZE = 20
 """Default capacity of the cache [policies]."""
 
@@ -98,7 +101,7 @@ class _Block:
     act: Act
     device: torch.device
     rows: Tensor
-    """Row numbers ``[BLOCK_ROWS]``: ``count`` rows, padded by repeating the last."""
+    """Row numbers: ``count`` rows, padded to ``BLOCK_ROWS`` by repeating the last; not where a program acts."""
     count: int
 
 
@@ -198,16 +201,17 @@ class GroupedPolicies:
                 if policy is not None:
                     rows_of.setdefault(id(policy), (policy, []))[1].append(row)
             self._blocks[stochastic] = [
-                self._block(policy, rows[start : start + BLOCK_ROWS], stochastic)
+                self._block(policy, rows[start : start + size], stochastic)
                 for policy, rows in rows_of.values()
-                for start in range(0, len(rows), BLOCK_ROWS)
+                for size in [PROGRAM_ROWS if has_program(policy) else BLOCK_ROWS]
+                for start in range(0, len(rows), size)
             ]
         return self._blocks[stochastic]
 
     def _block(self, policy: FlatPolicy, rows: list[int], stochastic: bool) -> _Block:
         device = _device_of(policy)
         self._state(device, policy.lstm_hidden_dim)
-        padded = rows + [rows[-1]] * (BLOCK_ROWS - len(rows))
+        padded = rows if has_program(policy) else rows + [rows[-1]] * (BLOCK_ROWS - len(rows))
         return _Block(
             policy,
             self._traced.act_function(policy, stochastic=stochastic),
