@@ -85,7 +85,7 @@ def _packed(array: np.ndarray) -> np.ndarray:
 
 def _unpacked(stream: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
     kind, count = np.dtype(dtype), math.prod(shape)
-    data = zlib.decompressobj().decompress(stream, count * kind.itemsize + 1)
+    data = zlib.decompressobj().decompress(stream.data, count * kind.itemsize + 1)
     return np.frombuffer(data, np.uint8).reshape(kind.itemsize, count).T.copy().view(kind).reshape(shape)
 
 
