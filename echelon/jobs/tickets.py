@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from inspect import formatannotation
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -339,7 +340,8 @@ IS_VALID: dict[str, Callable[[Any], bool]] = {
 
 def parsed(cls: type[Row], text: str, **known: str) -> Row | None:
     """Return the dataclass of a JSON text; None where it is damaged."""
-    columns = {each.name: str(each.type) for each in fields(cls)}  # pyright: ignore[reportArgumentType]
+    types = {each.name: each.type for each in fields(cls)}  # pyright: ignore[reportArgumentType]
+    columns = {name: kind if isinstance(kind, str) else formatannotation(kind) for name, kind in types.items()}
     try:
         row = {**json.loads(text), **known}
         values = {name: row[name] for name in columns}
