@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -171,3 +173,24 @@ def test_a_row_is_the_same_alone_as_among_others():
             (*alone[:3], alone[3].h[0]), (*(x[part] for x in whole[:3]), whole[3].h[0, part]), strict=True
         ):
             assert torch.equal(got, expected)
+
+
+def test_what_is_made_ahead_is_made_when_the_rest_is_left_out():
+    made, may_end = [], threading.Event()
+
+    def items():
+        for i in range(3):
+            may_end.wait()
+            made.append(i)
+            yield i
+
+    with ThreadPool(2) as pool:
+        threading.Timer(0.05, may_end.set).start()
+        assert list(pool.ahead(items())) == [0, 1, 2]
+        made.clear()
+        ahead = pool.ahead(items())
+        assert next(ahead) == 0
+        may_end.clear()
+        threading.Timer(0.05, may_end.set).start()
+        ahead.close()
+        assert made[:2] == [0, 1]

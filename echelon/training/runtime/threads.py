@@ -6,8 +6,8 @@ so two threads nearly double the speed of an update. How work is divided never d
 neither do results. This module does not import torch, so that a launcher can set the environment before.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TypeVar
 
@@ -56,16 +56,19 @@ class ThreadPool:
             return [work(item) for item in items]
         return list(self._pool.map(work, items))
 
-    def ahead(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield ``items``; with threads one of them makes the next item in the meantime."""
+    def ahead(self, items: Iterable[Item]) -> Generator[Item, None, None]:
+        """Yield ``items``; with threads one makes the next item meanwhile, and has made it when this is closed."""
         if self._pool is None:
             yield from items
             return
         iterator, end = iter(items), object()
         following = self._pool.submit(next, iterator, end)
-        while (item := following.result()) is not end:
-            following = self._pool.submit(next, iterator, end)
-            yield item  # pyright: ignore[reportReturnType]
+        try:
+            while (item := following.result()) is not end:
+                following = self._pool.submit(next, iterator, end)
+                yield item  # pyright: ignore[reportReturnType]
+        finally:
+            wait([following])
 
     def close(self) -> None:
         if self._pool is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any, cast
 
 import torch
@@ -77,14 +78,15 @@ class HostUpdate:
         """Train on minibatches; only finite ones count towards ``grad_accum_steps``."""
         accumulated = 0
         self._clear()
-        for index, batch in enumerate(self._pool.ahead(batches)):
-            location = f"{where}, minibatch {index}"
-            if not self._accumulate(batch, location):
-                continue
-            accumulated += 1
-            if accumulated == self.gradients.config.grad_accum_steps:
-                self._step(location)
-                accumulated = 0
+        with closing(self._pool.ahead(batches)) as ahead:
+            for index, batch in enumerate(ahead):
+                location = f"{where}, minibatch {index}"
+                if not self._accumulate(batch, location):
+                    continue
+                accumulated += 1
+                if accumulated == self.gradients.config.grad_accum_steps:
+                    self._step(location)
+                    accumulated = 0
         if accumulated:
             self._step(f"the end of {where}")
 
