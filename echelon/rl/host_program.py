@@ -86,10 +86,9 @@ class Pair(NamedTuple):
 
 
 class Late(NamedTuple):
-    """An argument that differs among micro-batches: a number, or an address plus an offset in bytes."""
+    """An argument that is set for each run: a number or an address."""
 
     name: str
-    offset: int = 0
 
 
 class Linears(NamedTuple):
@@ -232,15 +231,15 @@ class Program:
     def _finish(self, *parts: list[Any]) -> None:
         """Make a program of ``parts``, each of which is run for all rows before the next."""
         whole = [x for part in parts for x in part]
-        self._late = [(i, x.name, x.offset) for i, x in enumerate(whole) if isinstance(x, Late)]
+        self._late = [(i, x.name) for i, x in enumerate(whole) if isinstance(x, Late)]
         self._table = table_of([0 if isinstance(x, Late) else x for x in whole])
         ends = [ctypes.addressof(self._table) + INDEX * n for n in itertools.accumulate(map(len, parts), initial=0)]
         self._parts = table_of([x for pair in itertools.pairwise(ends) for x in pair])
 
     def _run(self, rows: int, late: Mapping[str, int]) -> None:
         """Compute ``rows`` rows, given the arguments that are set late."""
-        for place, name, offset in self._late:
-            self._table[place] = late[name] + offset
+        for place, name in self._late:
+            self._table[place] = late[name]
         run(Operation.ROWS, ctypes.addressof(self._parts), len(self._parts) // 2, rows)
 
     def _fuse(self, inputs: Pair) -> tuple[Pair, Pair]:
@@ -296,20 +295,9 @@ class Program:
         self._forward += operation(
             Operation.LINEAR, *given, own.weight, own.weight.shape[1], own.bias, y.values, own.width, rectifies
         )
-        gradient = (*self._at(own.slopes, own.bias_slopes),)
-        back = (
-            *given,
-            y.values,
-            rectifies,
-            y.slopes,
-            own.width,
-            own.turned,
-            own.turned.shape[1],
-            slopes,
-            turned,
-            *gradient,
-        )
-        self._backward = operation(Operation.LINEAR_GRADIENT, *back) + self._backward
+        back = (*given, y.values, rectifies, y.slopes, own.width, own.turned, own.turned.shape[1], slopes, turned)
+        gradient = self._at(own.slopes, own.bias_slopes)
+        self._backward = operation(Operation.LINEAR_GRADIENT, *back, *gradient) + self._backward
 
     def _norm(self, z: Pair, norm: nn.Module, y: Pair) -> None:
         """Add a norm of ``z``, which is normalized in place, and a rectifier."""

@@ -118,7 +118,10 @@ class Deadline:
         self._began: float | None = None
 
     def allows(self, minutes: float = 0.0) -> bool:
-        """Return whether the next task may begin: the first, or one of so many minutes, as long as any before it."""
+        """Return whether the next task may begin.
+
+        The first may. A later one needs ``minutes``, and as much time as the longest before it.
+        """
         now, first = time.monotonic(), self._began is None
         self._longest = 0.0 if self._began is None else max(self._longest, now - self._began)
         self._began = now

@@ -83,26 +83,12 @@ class LossProgram(Program):
     def _score(self, heads: Pair, keys: Pair) -> None:
         layout, own, taught = self._layout()
         hostile = self._hostile()
-        given = (
-            heads.values.at,
-            keys.values.at,
-            hostile,
-            heads.slopes.at,
-            keys.slopes.at,
-            Late("steps_of"),
-            Late("rows"),
-        )
+        tables = self._keep(layout), ctypes.addressof(self.loss)
+        outputs = heads.values.at, keys.values.at, hostile, heads.slopes.at, keys.slopes.at
         data = map(Late, ("noise", "advantages", "returns", "old_logprobs", "policy_weights", "value_weights"))
         actions = Late("actions"), own, Late("labels"), taught
-        self._forward += operation(
-            Operation.SCORE,
-            self._keep(layout),
-            ctypes.addressof(self.loss),
-            *given,
-            *actions,
-            *data,
-            ctypes.addressof(self.terms),
-        )
+        given = Late("steps_of"), Late("rows"), *actions, *data, ctypes.addressof(self.terms)
+        self._forward += operation(Operation.SCORE, *tables, *outputs, *given)
 
 
 class ProgramGradients:
