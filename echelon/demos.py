@@ -1,19 +1,16 @@
 """Demonstrations: what a policy observed, did and achieved in recorded matches, as data to learn from.
 
-A recording is a folder of safetensors shards and ``manifest.json``, which lists them with their hashes and is written
-after them; after a crash at any time all shards of the manifest are whole. A shard has T consecutive environment steps
-of N learner rows, from the matches of one wave, which start together. Rows whose match has ended are zeros with episode
--1. ``load`` reads a recording of any origin, ``echelon.training.demonstrations`` makes one (``echelon demos record``).
-
-Shapes: ``T step, N learner row, D observation, A action``.
+A recording is a folder of safetensors shards and ``manifest.json``, which lists their hashes and is written after them;
+after a crash at any time all shards of the manifest are whole. A shard has the T environment steps of N learner rows
+of a wave, matches that start together. Rows whose match has ended are zeros with episode -1. ``load`` reads a recording
+of any origin, ``echelon.training.demonstrations`` makes one (``echelon demos record``).
 """
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from annotated_types import Interval
@@ -29,77 +26,49 @@ from echelon.rl.tensor_files import load_arrays
 from echelon.state_files import parse_json, read_bounded
 from echelon.validation import validated
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
-MAX_SHARD_BYTES = 64 * 10**6
-"""Largest file of a shard; one is read at a time."""
 MAX_MANIFEST_BYTES = 16 << 20
-"""Largest manifest, of some 100,000 shards."""
-HEADER_BYTES = 4096
-"""Bytes reserved for the header of a shard; it has some 700."""
-SHARD_NAME = re.compile(r"shard-[0-9]{5,9}\.safetensors")
+"""Largest manifest, of some 200,000 shards."""
 MAX_COUNT = 10**15
 Width = Annotated[int, Interval(ge=1, le=1 << 16)]
 """Columns of observations or actions."""
-Steps = Annotated[int, Interval(ge=1, le=10**6)]
-"""Steps or rows of a shard."""
 Count = Annotated[int, Interval(ge=0, le=MAX_COUNT)]
 NO_EPISODE = -1
 """Episode of a row whose match has ended."""
 OUTCOMES = {"win": 1, "draw": 0, "loss": -1}
 """Values of the array ``outcomes``, from the side of the row."""
-ObsDtype = Literal["float16", "float32"]
+MAX_VALUE = 1e6
+"""Greatest observation and reward; those of recordings are a few units."""
 
-ARRAYS: dict[str, tuple[str, str]] = {
-    "obs": ("TND", ""),
-    "actions": ("TNA", "int8"),
-    "rewards": ("TN", "float32"),
-    "dones": ("TN", "uint8"),
-    "alive": ("TN", "uint8"),
-    "episodes": ("TN", "int32"),
-    "outcomes": ("TN", "int8"),
+
+class Array(NamedTuple):
+    """An array ``[T, N]`` of a shard, or ``[T, N, width]``."""
+
+    dtype: str
+    low: float
+    """Least value; NaN is outside."""
+    high: float
+    width: str = ""
+    """Field of the manifest with the number of its columns."""
+
+
+ARRAYS = {
+    "obs": Array("float16", -MAX_VALUE, MAX_VALUE, "obs_dim"),
+    "actions": Array("int8", -QUANTISATION_LEVELS, QUANTISATION_LEVELS, "action_dim"),
+    "rewards": Array("float32", -MAX_VALUE, MAX_VALUE),
+    "dones": Array("uint8", 0, 1),
+    "alive": Array("uint8", 0, 1),
+    "episodes": Array("int32", NO_EPISODE, MAX_COUNT),
+    "outcomes": Array("int8", min(OUTCOMES.values()), max(OUTCOMES.values())),
 }
-"""Axes and type of every array of a shard; the type of ``obs`` is in the manifest.
+"""Arrays of a shard.
 
 ``actions`` are in units of 1/127, exactly what the simulator reads. ``dones`` is 1 in the last step of an episode,
 ``alive`` where the mech was alive at the start of the step. ``episodes`` numbers the matches of the recording,
 ``outcomes`` says how the row's match ended.
 """
-MAX_VALUE = 1e6
-"""Greatest observation and reward; those of recordings are a few units."""
-RANGES: dict[str, tuple[float, float]] = {
-    "obs": (-MAX_VALUE, MAX_VALUE),
-    "actions": (-QUANTISATION_LEVELS, QUANTISATION_LEVELS),
-    "rewards": (-MAX_VALUE, MAX_VALUE),
-    "dones": (0, 1),
-    "alive": (0, 1),
-    "episodes": (NO_EPISODE, MAX_COUNT),
-    "outcomes": (min(OUTCOMES.values()), max(OUTCOMES.values())),
-}
-"""Least and greatest value of every array; NaN is outside."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardEntry:
-    """One shard in a manifest."""
-
-    __pydantic_config__ = STRICT
-
-    file: str
-    size: Annotated[int, Interval(ge=1, le=MAX_SHARD_BYTES)]
-    """[bytes]"""
-    sha256: str
-    steps: Steps
-    """T"""
-    rows: Steps
-    """N"""
-    first_step: int
-    """Environment step of its first row within the wave's matches."""
-    first_episode: int
-    """Number of the first match of its wave."""
-
-    def __post_init__(self) -> None:
-        require(bool(SHARD_NAME.fullmatch(self.file)), "shard file", self.file[:60], "shard-NNNNN.safetensors")
+Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +87,17 @@ class Counts:
     losses: Count = 0
 
     @classmethod
-    def of(cls, outcomes: Sequence[str], *, steps: int, agent_steps: int) -> "Counts":
-        """Return the totals of matches with these outcomes, keys of ``OUTCOMES``."""
-        wins, draws, losses = (outcomes.count(name) for name in OUTCOMES)
-        return cls(episodes=len(outcomes), steps=steps, agent_steps=agent_steps, wins=wins, draws=draws, losses=losses)
+    def of(cls, arrays: Arrays) -> "Counts":
+        """Return the totals of a shard."""
+        episodes = arrays["episodes"]
+        matches = [episodes == number for number in np.unique(episodes[episodes != NO_EPISODE])]
+        outcomes = [int(arrays["outcomes"][match][0]) for match in matches]
+        wins, draws, losses = (outcomes.count(value) for value in OUTCOMES.values())
+        steps, agent_steps = sum(int(match.any(1).sum()) for match in matches), int(arrays["alive"].sum())
+        return cls(episodes=len(matches), steps=steps, agent_steps=agent_steps, wins=wins, draws=draws, losses=losses)
 
     def __add__(self, other: "Counts") -> "Counts":
-        own, more = asdict(self), asdict(other)
-        return Counts(**{name: value + more[name] for name, value in own.items()})
+        return Counts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +122,7 @@ class Manifest:
     format: int = FORMAT_VERSION
     obs_dim: Width
     action_dim: Width
-    obs_dtype: ObsDtype
-    """Type in which observations are stored."""
-    config: dict[str, Any]
-    """Configuration of the environment."""
+    env: EnvConfig
     policy: DemoSide
     """The recorded side, which plays blue and red in turn."""
     opponent: DemoSide
@@ -166,32 +135,20 @@ class Manifest:
     versions: dict[str, str]
     """Versions of the software that recorded."""
     counts: Counts = field(default_factory=Counts)
-    shards: list[ShardEntry] = field(default_factory=list)
+    shards: list[str] = field(default_factory=list)
+    """Hash of each shard's file (SHA-256)."""
 
     def __post_init__(self) -> None:
         require_fields(self, "")
         require(self.format == FORMAT_VERSION, "format", self.format, str(FORMAT_VERSION))
-        names = [shard.file for shard in self.shards]
-        require(len(names) == len(set(names)), "shards", len(names), "files that differ")
 
     @property
     def is_complete(self) -> bool:
         return self.counts.episodes >= self.matches
 
-    @property
-    def env(self) -> EnvConfig:
-        """Return the configuration of the environment; ``ValueError`` where this version cannot read it."""
-        try:
-            return validated(EnvConfig, self.config)
-        except ValueError as error:
-            raise ValueError(f"demonstrations do not describe their environment: {error}") from None
-
     def request(self) -> dict[str, Any]:
         """Return what was asked for: equal requests record equal data."""
         return {name: value for name, value in asdict(self).items() if name not in ("counts", "shards", "versions")}
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -208,46 +165,24 @@ def read_manifest(folder: Path) -> Manifest:
         raise ValueError(f"{MANIFEST} of {str(folder)!r} is damaged: {error}") from None
 
 
-def empty_arrays(*, steps: int, rows: int, obs_dim: int, action_dim: int, obs_dtype: str) -> dict[str, NDArray[Any]]:
+def shard_path(folder: Path, number: int) -> Path:
+    return folder / f"shard-{number:05d}.safetensors"
+
+
+def shapes(steps: int, rows: int, **widths: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every array of a shard, by name."""
+    return {name: (steps, rows, *([widths[kind.width]] if kind.width else [])) for name, kind in ARRAYS.items()}
+
+
+def empty_arrays(*, steps: int, rows: int, obs_dim: int, action_dim: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a shard as zeros, by name."""
-    sizes = {"T": steps, "N": rows, "D": obs_dim, "A": action_dim}
-    return {name: np.zeros([sizes[axis] for axis in axes], kind or obs_dtype) for name, (axes, kind) in ARRAYS.items()}
-
-
-def bytes_per_row(obs_dim: int, action_dim: int, obs_dtype: str) -> int:
-    """Return the bytes of one row of one step in all arrays."""
-    widths = {"TND": obs_dim, "TNA": action_dim, "TN": 1}
-    return sum(widths[axes] * np.dtype(kind or obs_dtype).itemsize for axes, kind in ARRAYS.values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shard:
-    """T steps of N rows; ``ARRAYS`` says what the arrays mean."""
-
-    entry: ShardEntry
-    obs: NDArray[np.floating]
-    """[T, N, D]"""
-    actions: NDArray[np.int8]
-    """[T, N, A], in units of 1/127"""
-    rewards: NDArray[np.float32]
-    """[T, N]"""
-    dones: NDArray[np.uint8]
-    """[T, N]"""
-    alive: NDArray[np.uint8]
-    """[T, N]"""
-    episodes: NDArray[np.int32]
-    """[T, N]"""
-    outcomes: NDArray[np.int8]
-    """[T, N]"""
-
-    def float_actions(self) -> NDArray[np.float32]:
-        """Return the actions ``[T, N, A]`` in [-1, 1]."""
-        return self.actions.astype(np.float32) / np.float32(QUANTISATION_LEVELS)
+    sizes = shapes(steps, rows, obs_dim=obs_dim, action_dim=action_dim)
+    return {name: np.zeros(shape, ARRAYS[name].dtype) for name, shape in sizes.items()}
 
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """A recording; iterating loads and checks one shard at a time."""
+    """A recording; iterating loads and checks the arrays of one shard at a time."""
 
     folder: Path
     manifest: Manifest
@@ -255,37 +190,31 @@ class Demonstrations:
     def __len__(self) -> int:
         return len(self.manifest.shards)
 
-    def __iter__(self) -> Iterator[Shard]:
+    def __iter__(self) -> Iterator[Arrays]:
         return (self.shard(number) for number in range(len(self)))
 
-    def shard(self, number: int) -> Shard:
-        """Return a shard; ``ValueError`` naming its file where it is missing, damaged or not as the manifest says."""
-        entry, manifest = self.manifest.shards[number], self.manifest
-        self.check(number)
-        arrays = load_arrays(self.folder / entry.file)
-        sizes = {"T": entry.steps, "N": entry.rows, "D": manifest.obs_dim, "A": manifest.action_dim}
-        for name, (axes, kind) in ARRAYS.items():
-            expected = (tuple(sizes[axis] for axis in axes), kind or manifest.obs_dtype)
-            found = (arrays[name].shape, arrays[name].dtype.name) if name in arrays else None
-            if found != expected:
-                raise ValueError(f"shard {entry.file!r} has {name} {found}, expected {expected}")
-            values, (low, high) = arrays[name], RANGES[name]
-            if not (low <= float(values.min()) and float(values.max()) <= high):
-                raise ValueError(f"shard {entry.file!r} has {name} outside {low:g} to {high:g}")
+    def shard(self, number: int) -> Arrays:
+        """Return the arrays of a shard; ``ValueError`` naming its file where it is missing, damaged or invalid."""
+        path = shard_path(self.folder, number)
+        shard = f"shard {path.name!r}"
+        try:
+            found = describe(path)["sha256"]
+        except OSError as error:
+            raise ValueError(f"{shard} cannot be read: {reason_of(error)}") from None
+        if found != self.manifest.shards[number]:
+            raise ValueError(f"{shard} is damaged: its hash differs from the manifest's")
+        arrays = load_arrays(path)
+        steps, rows = (*arrays.get("episodes", np.zeros(0)).shape, 0, 0)[:2]
+        widths = {"obs_dim": self.manifest.obs_dim, "action_dim": self.manifest.action_dim}
+        for name, shape in shapes(steps, rows, **widths).items():
+            values, kind = arrays.get(name, np.zeros(0)), ARRAYS[name]
+            if (values.shape, values.dtype.name) != (shape, kind.dtype) or not values.size:
+                raise ValueError(f"{shard} has {name} {values.shape} {values.dtype}, expected {shape} {kind.dtype}")
+            if not (kind.low <= float(values.min()) and float(values.max()) <= kind.high):
+                raise ValueError(f"{shard} has {name} outside {kind.low:g} to {kind.high:g}")
         if arrays["alive"][arrays["episodes"] == NO_EPISODE].any():
-            raise ValueError(f"shard {entry.file!r} has mechs alive after the end of their match, expected none")
-        return Shard(entry=entry, **{name: arrays[name] for name in ARRAYS})
-
-    def check(self, number: int) -> None:
-        """Raise ``ValueError`` unless a shard's file has the size and hash of the manifest."""
-        entry = self.manifest.shards[number]
-        path = self.folder / entry.file
-        actual = path.stat().st_size if path.is_file() else -1
-        if actual != entry.size:
-            state = "is missing" if actual < 0 else f"has {actual} bytes"
-            raise ValueError(f"shard {entry.file!r} {state}, expected {entry.size} bytes")
-        if describe(path)["sha256"] != entry.sha256:
-            raise ValueError(f"shard {entry.file!r} is damaged: its hash differs from the manifest's")
+            raise ValueError(f"{shard} has mechs alive after the end of their match, expected none")
+        return arrays
 
 
 def load(path: Path | str, *, partial: bool = False) -> Demonstrations:
@@ -295,7 +224,6 @@ def load(path: Path | str, *, partial: bool = False) -> Demonstrations:
     """
     folder = Path(path)
     manifest = read_manifest(folder)
-    _ = manifest.env  # raises ``ValueError`` where this version has no such environment
     if not (manifest.is_complete or partial):
         raise ValueError(
             f"{str(folder)!r} has {manifest.counts.episodes} of {manifest.matches} matches, expected all; run the same "
@@ -329,29 +257,11 @@ class DemoWriter:
     def recorded(self) -> int:
         return self.manifest.counts.episodes
 
-    def append(self, arrays: Mapping[str, NDArray[np.generic]], counts: Counts) -> None:
-        """Write a wave, arrays ``[T, N, ...]`` as in ``ARRAYS``, and list it; ``OSError`` changes nothing."""
-        manifest = self.manifest
-        steps, rows = arrays["episodes"].shape
-        row = bytes_per_row(manifest.obs_dim, manifest.action_dim, manifest.obs_dtype)
-        span = (MAX_SHARD_BYTES - HEADER_BYTES) // (row * rows)
-        if span < 1:
-            raise ValueError(f"one step of {rows} mechs has more than {MAX_SHARD_BYTES} bytes, expected fewer mechs")
-        entries = []
-        for first in range(0, steps, span):
-            part = {name: np.ascontiguousarray(arrays[name][first : first + span]) for name in ARRAYS}
-            file = f"shard-{len(manifest.shards) + len(entries):05d}.safetensors"
-            atomic_write(self.folder / file, save(part))
-            entries.append(
-                ShardEntry(
-                    file=file,
-                    steps=len(part["episodes"]),
-                    rows=rows,
-                    first_step=first,
-                    first_episode=self.recorded,
-                    **describe(self.folder / file),
-                )
-            )
-        listed = replace(manifest, counts=manifest.counts + counts, shards=[*manifest.shards, *entries])
-        atomic_write(self.folder / MANIFEST, listed.to_json())
+    def append(self, arrays: Arrays) -> None:
+        """Write the arrays of a wave as a shard and list it; ``OSError`` changes nothing."""
+        path = shard_path(self.folder, len(self.manifest.shards))
+        atomic_write(path, save({name: np.ascontiguousarray(arrays[name]) for name in ARRAYS}))
+        shards = [*self.manifest.shards, describe(path)["sha256"]]
+        listed = replace(self.manifest, counts=self.manifest.counts + Counts.of(arrays), shards=shards)
+        atomic_write(self.folder / MANIFEST, json.dumps(asdict(listed), indent=1) + "\n")
         self.manifest = listed

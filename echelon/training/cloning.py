@@ -1,21 +1,23 @@
 """Behaviour cloning: a policy from demonstrations alone, as a start for training (``echelon demos clone``).
 
-Every row of a shard is a sequence from the start of its match, evaluated in chunks whose recurrent state is carried on
-and detached. The loss is that of the imitation phase: the likelihood of the recorded action, and regression of the
-value on the discounted rewards. Shapes: ``T step, N row, L chunk step, B sequence``.
+Every row of a shard is the sequence of one match, evaluated in chunks whose recurrent state is carried on and detached.
+The loss is that of the imitation phase: the likelihood of the recorded action, and regression of the value on the
+discounted rewards. Shapes: ``T step, N row, B sequence``.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from echelon.actions import QUANTISATION_LEVELS
 from echelon.config import RunConfig, env_signature
-from echelon.demos import NO_EPISODE, Demonstrations, Shard
+from echelon.demos import Arrays, Demonstrations
 from echelon.env import layout
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState
@@ -38,16 +40,13 @@ class Epoch:
     vf_loss: float
 
 
-@dataclass(frozen=True)
-class _Batch:
+class _Batch(NamedTuple):
     """A shard as tensors ``[T, N, ...]``."""
 
     obs: Tensor
     actions: Tensor
-    starts: Tensor
-    """1 where the row's match starts, or its record."""
     returns: Tensor
-    weights: Tensor
+    alive: Tensor
     """1 where a living mech acted."""
 
 
@@ -108,8 +107,8 @@ class _Learner:
         for number in torch.randperm(len(demos), generator=self._generator).tolist():
             batch = _as_batch(demos.shard(number), self.config.ppo.gamma)
             if first:
-                update_obs_normalizer(self.policy.obs_normalizer, batch.obs, batch.weights)
-                self.returns.update(batch.returns[batch.weights > 0])
+                update_obs_normalizer(self.policy.obs_normalizer, batch.obs, batch.alive)
+                self.returns.update(batch.returns[batch.alive > 0])
             rows = torch.randperm(batch.obs.shape[1], generator=self._generator)
             for group in rows.split(SEQUENCES):
                 totals += self._train(batch, group)
@@ -120,44 +119,37 @@ class _Learner:
         """Train on the sequences ``rows [B]``, chunk by chunk; return summed losses and number of samples ``[3]``."""
         state, totals = self.policy.initial_state(len(rows)), torch.zeros(3)
         for first in range(0, len(batch.obs), CHUNK):
-            span = slice(first, first + CHUNK)
-            obs, actions, starts, returns, weights = (
-                part[span, rows] for part in (batch.obs, batch.actions, batch.starts, batch.returns, batch.weights)
-            )
-            count = weights.sum()
+            obs, actions, returns, alive = (part[first : first + CHUNK, rows] for part in batch)
+            count = alive.sum()
             if not count:
                 break
-            scores = self.policy.score_sequence(obs, actions, starts, state, None, actions)
+            scores = self.policy.score_sequence(obs, actions, torch.zeros_like(alive), state, None, actions)
             assert scores.imitation_losses is not None, "labels were given"
-            imitation = (scores.imitation_losses * weights).sum() / count
             errors = self.returns.normalize(returns) - self.returns.normalize(scores.values)
-            value = 0.5 * (errors.square() * weights).sum() / count
+            losses = torch.stack([scores.imitation_losses, 0.5 * errors.square(), torch.ones_like(alive)]) * alive
+            sums = losses.sum((1, 2))
+            imitation, value, _ = sums / count
             self.optimizer.zero_grad(set_to_none=True)
             (self.config.teacher.imitation_coef * imitation + self.config.ppo.vf_coef * value).backward()
             nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.ppo.max_grad_norm)
             self.optimizer.step()
             state = LSTMState(scores.state.h.detach(), scores.state.c.detach())
-            totals += torch.stack([imitation.detach() * count, value.detach() * count, count])
+            totals += sums.detach()
         return totals
 
 
-def _as_batch(shard: Shard, gamma: float) -> _Batch:
-    episodes = shard.episodes
-    starts = np.ones(episodes.shape, np.float32)
-    starts[1:] = episodes[1:] != episodes[:-1]
+def _as_batch(shard: Arrays, gamma: float) -> _Batch:
     return _Batch(
-        obs=torch.from_numpy(shard.obs.astype(np.float32)),
-        actions=torch.from_numpy(shard.float_actions()),
-        starts=torch.from_numpy(starts),
-        returns=torch.from_numpy(discounted(shard.rewards, shard.dones, gamma)),
-        weights=torch.from_numpy(((shard.alive > 0) & (episodes != NO_EPISODE)).astype(np.float32)),
+        obs=torch.from_numpy(shard["obs"].astype(np.float32)),
+        actions=torch.from_numpy(shard["actions"] / np.float32(QUANTISATION_LEVELS)),
+        returns=torch.from_numpy(discounted(shard["rewards"], gamma)),
+        alive=torch.from_numpy(shard["alive"].astype(np.float32)),
     )
 
 
-def discounted(rewards: NDArray[np.float32], dones: NDArray[np.uint8], gamma: float) -> NDArray[np.float32]:
-    """Return the discounted sums ``[T, N]`` of later ``rewards [T, N]`` up to the step where ``dones [T, N]`` is 1."""
-    returns, following = np.zeros_like(rewards), np.zeros(rewards.shape[1], np.float32)
-    for t in range(len(rewards) - 1, -1, -1):
-        following = rewards[t] + gamma * following * (dones[t] == 0)
-        returns[t] = following
+def discounted(rewards: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
+    """Return the discounted sums ``[T, N]`` of later ``rewards [T, N]``, which are 0 after the end of a match."""
+    returns = rewards.copy()
+    for t in range(len(rewards) - 2, -1, -1):
+        returns[t] += gamma * returns[t + 1]
     return returns

@@ -5,32 +5,19 @@ its matches have ended. Seeds are those of training, which no evaluation plays. 
 N learner row, T step, D observation, A action``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from echelon import actions
-from echelon.config import EnvConfig, env_signature, require
+from echelon.actions import QUANTISATION_LEVELS, action_dim
+from echelon.config import EnvConfig, require
 from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import SEED_RANGES, require_seed
-from echelon.demos import (
-    MAX_SHARD_BYTES,
-    NO_EPISODE,
-    OUTCOMES,
-    QUANTISATION_LEVELS,
-    Counts,
-    DemoSide,
-    DemoWriter,
-    Manifest,
-    ObsDtype,
-    bytes_per_row,
-    empty_arrays,
-)
+from echelon.demos import NO_EPISODE, OUTCOMES, Arrays, DemoSide, DemoWriter, Manifest, empty_arrays
 from echelon.env import layout
 from echelon.rl.action_distribution import quantised
 from echelon.rl.weights import LoadedPolicy, check_dimensions
@@ -43,6 +30,8 @@ from echelon.training.runtime.process import package_versions
 from echelon.training.vec_env import VectorEnv
 
 MAX_MATCHES_AT_ONCE = 64
+SHARD_BYTES = 64 * 10**6
+"""Largest shard of more than two matches; one is read at a time."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +59,16 @@ class DemoPlan:
     matches: int
     first_seed: int = 0
     weapon_prob: float = 1.0
-    obs_dtype: ObsDtype = "float16"
 
     def __post_init__(self) -> None:
         require(self.matches >= 2 and self.matches % 2 == 0, "matches", self.matches, "an even number from 2")
         first = require_seed(self.first_seed, limit=SEED_RANGES["training"].stop - self.matches // 2 + 1)
         object.__setattr__(self, "first_seed", first)
 
-    def matches_at_once(self, obs_dim: int, action_dim: int) -> int:
-        """Return the matches of a wave, an even number: those whose data fill about one shard."""
-        rows = self.env.max_steps * self.env.team_size
-        fitting = MAX_SHARD_BYTES // (rows * bytes_per_row(obs_dim, action_dim, self.obs_dtype))
+    def matches_at_once(self, widths: Mapping[str, int]) -> int:
+        """Return the matches of a wave, an even number: those whose data fit in a shard."""
+        row = empty_arrays(steps=1, rows=1, **widths).values()
+        fitting = SHARD_BYTES // (self.env.max_steps * self.env.team_size * sum(values.nbytes for values in row))
         return max(2, min(fitting, MAX_MATCHES_AT_ONCE, self.matches) // 2 * 2)
 
 
@@ -97,26 +85,15 @@ def record(
 
     ``on_wave`` is called with the number of recorded matches after each wave, ``on_step`` before every step.
     """
-    env = replace(plan.env, map_size_range=None, packs_per_team_range=None)
-    obs_dim, action_dim = layout.obs_dim(env), actions.action_dim(env.comm_dim)
+    plan = replace(plan, env=replace(plan.env, map_size_range=None, packs_per_team_range=None))
+    widths = {"obs_dim": layout.obs_dim(plan.env), "action_dim": action_dim(plan.env.comm_dim)}
     for side in (plan.policy, plan.opponent):
         if side.loaded is not None:
-            check_dimensions(side.loaded.meta, obs_dim=obs_dim, action_dim=action_dim)
-    writer = DemoWriter(folder, _manifest(replace(plan, env=env), obs_dim, action_dim))
-    at_once = plan.matches_at_once(obs_dim, action_dim)
-    while (first := writer.recorded) < plan.matches:
-        numbers = range(first, min(first + at_once, plan.matches))
-        writer.append(*_play_wave(replace(plan, env=env), numbers, device, threads, on_step))
-        on_wave(writer.recorded)
-    return writer.manifest
-
-
-def _manifest(plan: DemoPlan, obs_dim: int, action_dim: int) -> Manifest:
-    return Manifest(
-        obs_dim=obs_dim,
-        action_dim=action_dim,
-        obs_dtype=plan.obs_dtype,
-        config=env_signature(plan.env),
+            check_dimensions(side.loaded.meta, **widths)
+    manifest = Manifest(
+        obs_dim=widths["obs_dim"],
+        action_dim=widths["action_dim"],
+        env=plan.env,
         policy=plan.policy.side(),
         opponent=plan.opponent.side(),
         weapon_prob=plan.weapon_prob,
@@ -124,12 +101,16 @@ def _manifest(plan: DemoPlan, obs_dim: int, action_dim: int) -> Manifest:
         matches=plan.matches,
         versions=package_versions(),
     )
+    writer = DemoWriter(folder, manifest)
+    at_once = plan.matches_at_once(widths)
+    while (first := writer.recorded) < plan.matches:
+        writer.append(_play_wave(plan, range(first, min(first + at_once, plan.matches)), device, threads, on_step))
+        on_wave(writer.recorded)
+    return writer.manifest
 
 
-def _play_wave(
-    plan: DemoPlan, numbers: range, device: str, threads: int, on_step: Callable[[], object]
-) -> tuple[dict[str, NDArray[Any]], Counts]:
-    """Return the arrays ``[T, N, ...]`` and totals of the matches ``numbers``, played to their ends."""
+def _play_wave(plan: DemoPlan, numbers: range, device: str, threads: int, on_step: Callable[[], object]) -> Arrays:
+    """Return the arrays ``[T, N, ...]`` of the matches ``numbers``, played to their ends."""
     env = VectorEnv(
         len(numbers),
         plan.env,
@@ -154,19 +135,15 @@ class _Wave(EpisodeObserver):
     def __init__(self, plan: DemoPlan, env: VectorEnv, numbers: range) -> None:
         self.plan, self.env, self.numbers = plan, env, numbers
         self.arrays = empty_arrays(
-            steps=plan.env.max_steps,
-            rows=env.rows.count,
-            obs_dim=env.sizes.obs_dim,
-            action_dim=env.sizes.action_dim,
-            obs_dtype=plan.obs_dtype,
+            steps=plan.env.max_steps, rows=env.rows.count, obs_dim=env.sizes.obs_dim, action_dim=env.sizes.action_dim
         )
         self.arrays["episodes"].fill(NO_EPISODE)
         self._env_of_row = env.rows.env.cpu()
         self._running = torch.ones(len(numbers), dtype=torch.bool)
         self._steps = 0
 
-    def play(self, on_step: Callable[[], object]) -> tuple[dict[str, NDArray[Any]], Counts]:
-        """Play until every match has ended; return the arrays, cut to the longest match, and the totals."""
+    def play(self, on_step: Callable[[], object]) -> Arrays:
+        """Play until every match has ended; return the arrays, cut to the longest match."""
         policy, opponent, first = self.plan.policy, self.plan.opponent.loaded, self.numbers.start
         records = play_episodes(
             policy.loaded.policy if policy.loaded else ScriptedPolicy(self.env, policy.level),  # type: ignore[arg-type]
@@ -179,11 +156,9 @@ class _Wave(EpisodeObserver):
             opponents=None if opponent is None else play_against(self.env, opponent.policy, seed=first),
         )
         arrays = {name: values[: self._steps] for name, values in self.arrays.items()}
-        outcomes = {first + record.env: outcome_of(record) for record in records}
-        for number, outcome in outcomes.items():
-            arrays["outcomes"][arrays["episodes"] == number] = OUTCOMES[outcome]
-        steps = sum(int(record.length) for record in records)
-        return arrays, Counts.of(list(outcomes.values()), steps=steps, agent_steps=int(arrays["alive"].sum()))
+        for record in records:
+            arrays["outcomes"][arrays["episodes"] == first + record.env] = OUTCOMES[outcome_of(record)]
+        return arrays
 
     def before_step(self, estimate: Callable[[], object]) -> None:
         """Store what the rows observe."""

@@ -3,13 +3,12 @@
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from echelon.config import EnvConfig
-from echelon.config.opponents import PilotSkill
-from echelon.jobs.config_layers import ConfigError, did_you_mean, resolve
+from echelon.jobs.config_layers import resolve
 from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.devices import require_device
@@ -29,7 +28,7 @@ from echelon_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from echelon.demos import Manifest, ObsDtype
+    from echelon.demos import Manifest
     from echelon.training.demonstrations import DemoPlayer
 
 MATCHES = 100
@@ -47,9 +46,6 @@ FolderArgument = Annotated[Path, argument("DIR", "Folder of the recording.")]
 @app.command("record")
 def record(
     folder: FolderArgument,
-    played: Annotated[
-        list[Path] | None, argument("[FILE]...", "Matches of `echelon play` that are recorded instead of new ones.")
-    ] = None,
     verify: Annotated[bool, option("--verify", "Verify and describe the recording instead.")] = False,
     policy: Annotated[str, option("--policy", "Recorded side.", SIDE_METAVAR, complete_policies)] = DEMONSTRATOR,
     opponent: Annotated[str, option("--opponent", "Other side.", SIDE_METAVAR, complete_policies)] = OPPONENT,
@@ -62,7 +58,6 @@ def record(
     stochastic: Annotated[
         bool, option("--stochastic", "Let the recorded policy sample its actions instead of their mean.")
     ] = False,
-    float32: Annotated[bool, option("--float32", "Store observations as float32 instead of float16.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,
@@ -70,13 +65,10 @@ def record(
     """Record matches of one side: observations, actions, outcomes. The same command continues after an interrupt.
 
     Every seed is played from both sides. The environment is that of the preset; default: that of the first policy's
-    training. From played matches, the actions of their human pilots are recorded.
+    training.
     """
-    obs_dtype: ObsDtype = "float32" if float32 else "float16"
     if verify:
         return _verify(folder, as_json)
-    if played:
-        return _record_played(folder, played, obs_dtype, as_json)
     from echelon.training.runtime.threads import thread_environment
 
     require_device(device)
@@ -92,7 +84,6 @@ def record(
         matches=matches,
         first_seed=seed,
         weapon_prob=weapon_prob,
-        obs_dtype=obs_dtype,
     )
     with output.waiting(f"recording {matches} matches", quiet=as_json) as show_progress:
         try:
@@ -109,21 +100,6 @@ def record(
             return output.STOPPED
     _show(folder, manifest, as_json)
     return output.DONE
-
-
-def _record_played(folder: Path, files: list[Path], obs_dtype: "ObsDtype", as_json: bool) -> None:
-    from echelon.play.demonstrations import export_played
-    from echelon.training.runtime.process import package_versions
-
-    with output.waiting("playing matches again", quiet=as_json) as show:
-        manifest = export_played(
-            files,
-            folder,
-            package_versions(),
-            obs_dtype=obs_dtype,
-            on_match=lambda done: show(f"{done} of {len(files)} matches"),
-        )
-    _show(folder, manifest, as_json)
 
 
 def _verify(folder: Path, as_json: bool) -> None:
@@ -177,16 +153,12 @@ def clone(
 
 def player(name: str, device: str) -> "DemoPlayer":
     """Return the player that ``name`` refers to: a scripted level, the champion, a checkpoint, run or league entry."""
-    from echelon.arena.standings import policy_path
-    from echelon.rl.weights import load_policy
     from echelon.training.demonstrations import DemoPlayer
+    from echelon.training.opponents.fixed import find_opponents
 
-    levels, level = get_args(PilotSkill), name.removeprefix("heuristic:")
-    if level in levels:
-        return DemoPlayer(f"heuristic:{level}", level=level)
-    if level != name:
-        raise ConfigError(f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})")
-    return DemoPlayer(name, loaded=load_policy(policy_path(name, "pilot"), device))
+    found = find_opponents(name, device)
+    (label,) = found.weights
+    return DemoPlayer(label, found.single_level, found.policies.get(label))
 
 
 def _environment(
@@ -203,12 +175,9 @@ def _environment(
 
 
 def _show(folder: Path, manifest: "Manifest", as_json: bool) -> None:
-    size = sum(shard.size for shard in manifest.shards)
     if as_json:
-        facts: dict[str, Any] = {name: value for name, value in asdict(manifest).items() if name != "shards"}
-        output.show_json({"path": str(folder), "complete": manifest.is_complete, "shards": len(manifest.shards),
-                          "bytes": size, **facts})  # fmt: skip
-        return
+        facts = {**asdict(manifest), "shards": len(manifest.shards)}
+        return output.show_json({"path": str(folder), "complete": manifest.is_complete, **facts})
     counts = manifest.counts
     output.show_table(
         ("", ""),
@@ -217,11 +186,7 @@ def _show(folder: Path, manifest: "Manifest", as_json: bool) -> None:
             ("matches", f"{counts.episodes} of {manifest.matches}, seeds from {manifest.first_seed}, both sides"),
             ("outcomes", f"{counts.wins} wins, {counts.draws} draws, {counts.losses} losses"),
             ("samples", f"{output.count(counts.agent_steps)} of living mechs in {output.count(counts.steps)} steps"),
-            (
-                "arrays",
-                f"{manifest.obs_dim} observation columns as {manifest.obs_dtype}, "
-                f"{manifest.action_dim} action columns as int8",
-            ),
-            ("files", f"{len(manifest.shards)} shards, {output.size(size)}, in {folder}"),
+            ("arrays", f"{manifest.obs_dim} observation columns, {manifest.action_dim} action columns"),
+            ("files", f"{len(manifest.shards)} shards in {folder}"),
         ],
     )

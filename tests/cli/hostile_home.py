@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord, Store, league_path
+from echelon.config import EnvConfig
 from echelon.demos import MANIFEST, DemoSide, Manifest
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EVENTS, Event, EventAlert, EventEnd, EventEval, EventUpdate
@@ -115,8 +116,7 @@ def make_recording(home: Path) -> Path:
     manifest = Manifest(
         obs_dim=1,
         action_dim=1,
-        obs_dtype="float16",
-        config={},
+        env=EnvConfig(),
         policy=side,
         opponent=side,
         weapon_prob=1.0,

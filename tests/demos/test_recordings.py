@@ -3,7 +3,7 @@
 import json
 import os
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,83 +12,51 @@ from safetensors.numpy import load_file, save_file
 
 from echelon import demos
 from echelon import demos as writer_module
-from echelon.config import EnvConfig, env_signature
-from echelon.demos import (
-    ARRAYS,
-    NO_EPISODE,
-    RANGES,
-    Counts,
-    DemoSide,
-    DemoWriter,
-    Manifest,
-    bytes_per_row,
-    read_manifest,
-)
+from echelon.config import EnvConfig
+from echelon.demos import ARRAYS, NO_EPISODE, Counts, DemoSide, DemoWriter, Manifest, read_manifest, shapes
 from echelon.rl.checkpoint import describe
 from tests.hostile_values import damage, mutate
 
 OBS_DIM, ACTION_DIM, STEPS, ROWS = 7, 3, 6, 4
-SIZES = {"T": STEPS, "N": ROWS, "D": OBS_DIM, "A": ACTION_DIM}
 
 
 def request(**changes) -> Manifest:
     fields = {
-        "obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "obs_dtype": "float16",
-        "config": env_signature(EnvConfig()), "policy": DemoSide(name="heuristic:expert"),
+        "obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "env": EnvConfig(), "policy": DemoSide(name="heuristic:expert"),
         "opponent": DemoSide(name="heuristic:hard"), "weapon_prob": 1.0, "first_seed": 0, "matches": 4,
         "versions": {"echelon": "0"},
     }  # fmt: skip
     return Manifest(**{**fields, **changes})
 
 
-def wave(seed: int, obs_dtype: str = "float16") -> dict[str, np.ndarray]:
+def wave(seed: int) -> dict[str, np.ndarray]:
+    """Return the arrays of two matches; the side of the rows wins the first, whose last step is missing."""
     rng = np.random.default_rng(seed)
     arrays = {}
-    for name, (axes, kind) in ARRAYS.items():
-        shape = [SIZES[axis] for axis in axes]
-        low, high = np.maximum(-2, RANGES[name][0]), np.minimum(2, RANGES[name][1] + 1)
-        arrays[name] = rng.integers(low, high, shape).astype(kind or obs_dtype)
-    arrays["alive"][arrays["episodes"] == NO_EPISODE] = 0
+    for name, shape in shapes(STEPS, ROWS, obs_dim=OBS_DIM, action_dim=ACTION_DIM).items():
+        low, high = max(-2, ARRAYS[name].low), min(2, ARRAYS[name].high + 1)
+        arrays[name] = rng.integers(low, high, shape).astype(ARRAYS[name].dtype)
+    arrays["episodes"][:] = 2 * seed + np.arange(ROWS) // 2
+    arrays["outcomes"][:] = [1, 1, -1, -1]
+    arrays["alive"][:] = 1
+    arrays["episodes"][-1, :2], arrays["alive"][-1, :2] = NO_EPISODE, 0
     return arrays
 
 
 def recorded(folder: Path, waves: int = 2) -> Path:
     writer = DemoWriter(folder, request())
     for number in range(waves):
-        writer.append(wave(number), Counts(episodes=2, steps=STEPS, agent_steps=20, wins=1, losses=1))
+        writer.append(wave(number))
     return folder
 
 
 def test_recording_returns_what_was_written_in_order(tmp_path):
     found = demos.load(recorded(tmp_path / "new" / "demos"))
     assert len(found) == 2 and found.manifest.is_complete and found.manifest.env == EnvConfig()
-    assert found.manifest.counts == Counts(episodes=4, steps=2 * STEPS, agent_steps=40, wins=2, losses=2)
+    assert found.manifest.counts == Counts(episodes=4, steps=22, agent_steps=44, wins=2, losses=2)
     for number, shard in enumerate(found):
         for name, values in wave(number).items():
-            stored = getattr(shard, name)
-            assert stored.dtype == values.dtype and np.array_equal(stored, values), name
-        np.testing.assert_array_equal(shard.float_actions(), shard.actions / np.float32(127))
-        assert shard.entry.first_episode == 2 * number
-
-
-def test_wave_larger_than_a_shard_is_split_in_time(tmp_path, monkeypatch):
-    row = bytes_per_row(OBS_DIM, ACTION_DIM, "float16") * ROWS
-    monkeypatch.setattr(writer_module, "MAX_SHARD_BYTES", writer_module.HEADER_BYTES + 4 * row + 1)
-    found = demos.load(recorded(tmp_path))
-    entries = found.manifest.shards
-    assert [(e.steps, e.first_step, e.first_episode) for e in entries] == [(4, 0, 0), (2, 4, 0), (4, 0, 2), (2, 4, 2)]
-    assert all((tmp_path / e.file).stat().st_size <= writer_module.MAX_SHARD_BYTES for e in entries)
-    joined = np.concatenate([found.shard(n).obs for n in (0, 1)])
-    assert np.array_equal(joined, wave(0)["obs"])
-    monkeypatch.setattr(writer_module, "MAX_SHARD_BYTES", writer_module.HEADER_BYTES + row - 1)
-    with pytest.raises(ValueError, match="one step of 4 mechs has more than"):
-        DemoWriter(tmp_path / "tiny", request()).append(wave(0), Counts(episodes=2))
-
-
-def test_bytes_per_row_is_what_a_shard_holds(tmp_path):
-    folder = recorded(tmp_path)
-    size = sum(values.nbytes for values in load_file(folder / "shard-00000.safetensors").values())
-    assert size == STEPS * ROWS * bytes_per_row(OBS_DIM, ACTION_DIM, "float16")
+            assert shard[name].dtype == values.dtype and np.array_equal(shard[name], values), name
 
 
 def test_interrupted_recording_is_partial_and_continues(tmp_path):
@@ -113,18 +81,21 @@ def test_crash_within_a_wave_leaves_the_waves_before(tmp_path, monkeypatch, name
 
     monkeypatch.setattr(writer_module, "atomic_write", crash)
     with pytest.raises(OSError, match="power failure"):
-        DemoWriter(tmp_path, request()).append(wave(1), Counts(episodes=2))
+        DemoWriter(tmp_path, request()).append(wave(1))
     monkeypatch.undo()
     assert demos.load(tmp_path, partial=True).manifest == before.manifest
-    DemoWriter(tmp_path, request()).append(wave(1), Counts(episodes=2))
-    assert [np.array_equal(shard.obs, wave(n)["obs"]) for n, shard in enumerate(demos.load(tmp_path))] == [True, True]
+    DemoWriter(tmp_path, request()).append(wave(1))
+    assert [np.array_equal(shard["obs"], wave(n)["obs"]) for n, shard in enumerate(demos.load(tmp_path))] == [
+        True,
+        True,
+    ]
 
 
 def test_folder_of_another_request_is_rejected(tmp_path):
     recorded(tmp_path, waves=1)
     for changes, named in (
         ({"matches": 6}, "matches"), ({"opponent": DemoSide(name="heuristic:easy")}, "opponent"),
-        ({"obs_dtype": "float32", "first_seed": 2}, "obs_dtype, first_seed"),
+        ({"env": EnvConfig(num_packs=2), "first_seed": 2}, "env, first_seed"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"has demonstrations with another {named}, expected the same request"):
             DemoWriter(tmp_path, request(**changes))
@@ -140,18 +111,14 @@ def test_damaged_shards_are_named(tmp_path):
     folder = recorded(tmp_path)
     shard = folder / "shard-00001.safetensors"
     whole = shard.read_bytes()
-    shard.write_bytes(whole[:-1])
-    with pytest.raises(
-        ValueError, match=f"'shard-00001.safetensors' has {len(whole) - 1} bytes, expected {len(whole)}"
-    ):
-        list(demos.load(folder))
-    shard.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(ValueError, match="'shard-00001.safetensors' is damaged: its hash differs"):
-        list(demos.load(folder))
+    for data in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
+        shard.write_bytes(data)
+        with pytest.raises(ValueError, match="'shard-00001.safetensors' is damaged: its hash differs"):
+            list(demos.load(folder))
     shard.unlink()
-    with pytest.raises(ValueError, match="'shard-00001.safetensors' is missing"):
+    with pytest.raises(ValueError, match="'shard-00001.safetensors' cannot be read: no such file"):
         list(demos.load(folder))
-    assert demos.load(folder).shard(0).entry.file == "shard-00000.safetensors"
+    assert np.array_equal(demos.load(folder).shard(0)["obs"], wave(0)["obs"])
 
 
 @pytest.mark.parametrize(
@@ -161,6 +128,9 @@ def test_damaged_shards_are_named(tmp_path):
         ({"actions": np.zeros((STEPS, ROWS, ACTION_DIM + 1), np.int8)}, "actions"),
         ({"alive": np.zeros((STEPS, ROWS + 1), np.uint8)}, "alive"),
         ({"outcomes": None}, "outcomes"),
+        ({"episodes": None}, "obs"),
+        ({"episodes": np.zeros(STEPS, np.int32)}, "obs"),
+        ({name: values[:0] for name, values in wave(0).items()}, "obs"),
     ],
 )  # fmt: skip
 def test_shard_that_contradicts_its_manifest_is_rejected(tmp_path, arrays, named):
@@ -168,7 +138,7 @@ def test_shard_that_contradicts_its_manifest_is_rejected(tmp_path, arrays, named
     shard = folder / "shard-00000.safetensors"
     save_file({name: a for name, a in {**load_file(shard), **arrays}.items() if a is not None}, shard)
     values = json.loads((folder / "manifest.json").read_text())
-    values["shards"][0] |= describe(shard)
+    values["shards"][0] = describe(shard)["sha256"]
     (folder / "manifest.json").write_text(json.dumps(values))
     with pytest.raises(ValueError, match=f"shard 'shard-00000.safetensors' has {named} .*, expected "):
         demos.load(folder).shard(0)
@@ -180,16 +150,14 @@ IMPOSSIBLE = ({"world": {"size_x": 10**9}}, {"num_packs": 10**6}, {"max_episode_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format is 2, expected 1"),
+        ({"format": 1}, "format is 1, expected 2"),
         ({"obs_dim": 0}, "obs_dim is 0, expected at least 1"),
-        ({"obs_dtype": "bfloat16"}, "obs_dtype .*'float16' or 'float32'"),
         ({"surprise": 1}, "surprise "),
         ({"counts": {"episodes": 10**400}}, "counts.episodes"),
         ({"shards": [{"file": "../../etc/passwd"}]}, "shards.0"),
         ({"weapon_prob": float("nan")}, "weapon_prob is .*, expected at (least 0|most 1)"),
         ({"weapon_prob": -0.1}, "weapon_prob is .*, expected at (least 0|most 1)"),
-        *(({"config": {**env_signature(EnvConfig()), **changes}}, "demonstrations do not describe their environment")
-          for changes in IMPOSSIBLE),
+        *(({"env": {**asdict(EnvConfig()), **changes}}, r"is damaged: env\.") for changes in IMPOSSIBLE),
     ],
 )  # fmt: skip
 def test_hostile_manifest_is_one_line_error(tmp_path, change, message):
@@ -198,16 +166,6 @@ def test_hostile_manifest_is_one_line_error(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as error:
         demos.load(tmp_path)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["../shard-00000.safetensors", "/dev/zero", "shard-0.safetensors", "shard-00000.x\n"])
-def test_shard_names_cannot_leave_the_folder(tmp_path, name):
-    file = recorded(tmp_path) / "manifest.json"
-    values = json.loads(file.read_text())
-    values["shards"][0]["file"] = name
-    file.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match="shard file is .*, expected shard-NNNNN.safetensors"):
-        demos.load(tmp_path)
 
 
 def test_mutated_manifests_and_shards_raise_value_errors_only(tmp_path):
@@ -253,7 +211,7 @@ def rewritten(folder: Path, name: str, change) -> Path:
     change(arrays[name])
     save_file(arrays, file)
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["shards"][0] |= describe(file)
+    manifest["shards"][0] = describe(file)["sha256"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 
@@ -269,7 +227,7 @@ def test_shard_with_an_invalid_value_is_refused(tmp_path, name, value):
     found = demos.load(rewritten(tmp_path, name, lambda array: np.put(array, 5, value)))
     with pytest.raises(ValueError, match=f"shard 'shard-00000.safetensors' has {name} outside "):
         found.shard(0)
-    assert found.shard(1).entry.first_episode == 2
+    assert found.shard(1)["episodes"].min() == -1
 
 
 def test_shard_with_mechs_alive_after_their_match_is_refused(tmp_path):

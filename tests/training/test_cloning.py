@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from echelon import demos
-from echelon.config import EnvConfig, ModelConfig, TeacherConfig, WorldConfig, env_signature
+from echelon.config import EnvConfig, ModelConfig, TeacherConfig, WorldConfig
 from echelon.config.presets import get_preset
-from echelon.demos import NO_EPISODE, Counts, DemoSide, DemoWriter, Manifest, empty_arrays
+from echelon.demos import NO_EPISODE, DemoSide, DemoWriter, Manifest, empty_arrays
 from echelon.env import layout
 from echelon.rl.weights import load_policy
 from echelon.training.cloning import Epoch, clone, discounted
@@ -30,16 +30,15 @@ CONFIG = replace(
 
 
 def test_discounted_returns_stop_at_the_end_of_an_episode():
-    rewards = np.array([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]], np.float32)
-    dones = np.array([[0, 0], [1, 0], [0, 1]], np.uint8)
-    np.testing.assert_allclose(discounted(rewards, dones, 0.5), [[2.0, 3.0], [2.0, 4.0], [4.0, 4.0]])
+    rewards = np.array([[1.0, 1.0], [2.0, 2.0], [0.0, 4.0]], np.float32)
+    np.testing.assert_allclose(discounted(rewards, 0.5), [[2.0, 3.0], [2.0, 4.0], [0.0, 4.0]])
 
 
 @pytest.fixture
 def recording(tmp_path) -> Path:
     """A recording whose trigger follows the first column of the observation and whose reward is 1."""
     rng = np.random.default_rng(0)
-    sizes = {"obs_dim": layout.obs_dim(ENV), "action_dim": 26, "obs_dtype": "float32"}
+    sizes = {"obs_dim": layout.obs_dim(ENV), "action_dim": 26}
     arrays = empty_arrays(steps=STEPS, rows=ROWS, **sizes)
     arrays["obs"][..., :] = rng.normal(0, 0.3, arrays["obs"].shape)
     arrays["actions"].fill(-127)
@@ -47,14 +46,13 @@ def recording(tmp_path) -> Path:
     arrays["rewards"].fill(1.0)
     arrays["alive"].fill(1)
     arrays["episodes"][:] = np.arange(ROWS) // 6
-    arrays["episodes"][30:, :6], arrays["alive"][30:, :6] = NO_EPISODE, 0
+    arrays["episodes"][30:, :6], arrays["alive"][30:, :6], arrays["rewards"][30:, :6] = NO_EPISODE, 0, 0
     arrays["dones"][[29, 39], :] = [[1] * 6 + [0] * 6, [0] * 6 + [1] * 6]
     request = Manifest(
-        **sizes, config=env_signature(ENV),
-        policy=DemoSide(name="one"), opponent=DemoSide(name="two"),
+        **sizes, env=ENV, policy=DemoSide(name="one"), opponent=DemoSide(name="two"),
         weapon_prob=1.0, first_seed=0, matches=2, versions={},
     )  # fmt: skip
-    DemoWriter(tmp_path / "demos", request).append(arrays, Counts(episodes=2))
+    DemoWriter(tmp_path / "demos", request).append(arrays)
     return tmp_path / "demos"
 
 

@@ -16,6 +16,7 @@ from echelon.config import EnvConfig, PilotSkill, require
 from echelon.env import layout
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, load_policy
+from echelon.runs import RunNotFoundError
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.eval_plan import interface_of
@@ -137,8 +138,8 @@ def find_opponents(opponent: Opponent, device: torch.device | str = "cpu") -> Na
         require(not name.startswith(f"{SCRIPTED}:"), "opponent", name, f"a scripted level of {levels}")
         try:
             policies[name] = load_policy(policy_path(name, "opponent"), device)
-        except ValueError as error:
-            raise ValueError(f"{error}, nor is it a scripted level ({levels})") from None
+        except RunNotFoundError as error:
+            raise RunNotFoundError(f"{error}, nor is it a scripted level ({levels})") from None
         weights[name] = float(weight)
     return NamedOpponents(weights, policies)
 
