@@ -1,7 +1,6 @@
 """Latest records of a run, read from the end of ``metrics.jsonl`` at constant cost, as lists of runs need them.
 
-``sample_updates`` reads updates at even distances in the file, so that charts show the whole range at once while the
-exact history is read. ``snapshot`` reads a run from its first record instead.
+``snapshot`` reads a run from its first record instead.
 """
 
 import os
@@ -60,9 +59,6 @@ SEARCHED_LISTED: tuple[type[Event], ...] = (
     EventRung,
 )
 """Kinds that a list of runs shows of an ended run; of a running one also its alerts."""
-
-UNTIL_WITH_START: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart)
-"""``UNTIL_LISTED`` and the newest session's start, which may be far from the end; otherwise the first start is used."""
 
 
 def read_latest(
@@ -161,50 +157,3 @@ def _record(line: bytes) -> Event | None:
         return from_json(line)
     except ValueError:
         return None
-
-
-SAMPLES = 400
-"""Default number of samples: about the dot columns of the widest chart."""
-
-LINE_BYTES = 1 << 14
-"""Bytes read at each sample position, and again while no update was found."""
-
-TRIES = 8
-UPDATE_PREFIX = f'{{"kind":"{EventUpdate.kind}"'.encode()
-
-
-def sample_updates(path: Path, samples: int = SAMPLES) -> list[EventUpdate]:
-    """Return at most ``samples`` evenly spread updates in the order of the file, without superseded ones."""
-    ordered: list[EventUpdate] = []
-    try:
-        with open_regular(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            for i in range(samples):
-                if (event := _update_from(file, size * i // samples)) is None:
-                    continue
-                while ordered and ordered[-1].update >= event.update:
-                    ordered.pop()
-                ordered.append(event)
-    except OSError:
-        return []
-    return ordered
-
-
-def _update_from(file: BinaryIO, offset: int) -> EventUpdate | None:
-    """Return the first complete update that starts at or after a byte offset."""
-    file.seek(max(0, offset - 1))
-    rest = b"" if offset else b"\n"
-    for _ in range(TRIES):
-        block = file.read(LINE_BYTES)
-        rest += block
-        *lines, rest = rest.split(b"\n")
-        for line in lines:
-            if line.startswith(UPDATE_PREFIX):
-                try:
-                    event = from_json(line)
-                except ValueError:
-                    continue
-                return event if isinstance(event, EventUpdate) else None
-        if len(block) < LINE_BYTES:
-            return None
-    return None

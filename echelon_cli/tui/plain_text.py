@@ -11,7 +11,7 @@ from echelon.runs import RunPaths
 from echelon_cli.listing import run_row
 from echelon_cli.tui.charts.chart import AxisState, draw_overlay
 from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
-from echelon_cli.tui.feed.follower import RunFollower, is_long
+from echelon_cli.tui.feed.follower import RunFollower
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
 from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart_of, compared_title, slots_of
@@ -33,10 +33,10 @@ def theme_for_file(file: TextIO) -> Theme:
 
 
 def read_run(paths: RunPaths) -> RunView:
-    """Return the current state of a run; a long history is sampled."""
+    """Return the current state of a run."""
     follower = RunFollower(paths.root)
     follower.poll()
-    while follower.behind and not is_long(paths.metrics):
+    while follower.behind:
         follower.poll()
     return follower.view
 

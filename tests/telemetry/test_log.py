@@ -2,7 +2,6 @@
 
 import os
 import tracemalloc
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from echelon.telemetry import log as log_module
 from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventRound, EventStart, EventUpdate
-from echelon.telemetry.latest import read_latest, sample_updates
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import CHUNK_BYTES, EventFollower, EventLog, drop_superseded, read_events
 
@@ -251,32 +250,3 @@ SESSIONS = {
 @pytest.mark.parametrize(("events", "kept"), SESSIONS.values(), ids=SESSIONS)
 def test_resume_supersedes_what_later_sessions_repeat(events, kept):
     assert drop_superseded(iter(events)) == [events[index] for index in kept]
-
-
-def test_sample_updates_spreads_over_a_long_run(path):
-    write(path, *range(1, 2001))
-    found = numbers(sample_updates(path, 50))
-    assert found == sorted(set(found)) and 40 <= len(found) <= 50
-    assert found[0] == 1 and found[-1] > 1900
-    assert max(b - a for a, b in pairwise(found)) < 100
-
-
-def test_sample_updates_drops_superseded_updates(path):
-    with EventLog(path) as log:
-        for number in range(1, 1001):
-            log.append(EventUpdate(update=number, global_step=0, time=0.0))
-            log.append(EventAlert(message="no update", update=number))
-        log.append(EventResume(update=500, global_step=0))
-        for number in range(501, 801):
-            log.append(EventUpdate(update=number, global_step=0, time=-1.0))  # the clock was set back
-    found = sample_updates(path, 60)
-    assert numbers(found) == sorted(set(numbers(found))) and 700 < found[-1].update <= 800
-    assert all(event.time == -1.0 for event in found if event.update > 550), "but for one sample after the resume"
-
-
-def test_sample_updates_of_short_and_empty_files(path):
-    assert sample_updates(path) == []
-    path.write_text("no record\n{torn\n")
-    assert sample_updates(path) == []
-    write(path, 1, 2, 3)
-    assert numbers(sample_updates(path)) == [1, 2, 3]

@@ -1,9 +1,8 @@
 """Followers of one run: its records read as they grow, its newest heat maps, the tail of its log.
 
-A long history is shown first from samples of its records, then exactly, when all have been read.
+While a long history is read, its newest records are shown with the curves so far.
 """
 
-import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from echelon.runs import RunPaths
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventEval, EventResume, EventUpdate
 from echelon.telemetry.heat_maps import heat_files, read_heat
-from echelon.telemetry.latest import UNTIL_WITH_START, read_latest, sample_updates
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.listing import file_state
 from echelon_cli.tui.charts.curves import Curves, History
@@ -22,11 +21,6 @@ from echelon_cli.tui.feed.logs import LogFollower
 from echelon_cli.tui.feed.messages import FileFollower, HeatMaps, RunView
 
 READ_BYTES = 2 << 20
-
-PREVIEW_FROM = 8 << 20
-"""Size of ``metrics.jsonl`` [bytes] from which a run is first shown from samples."""
-
-PREVIEW_S = 2.0
 
 HEAT_MAP_ATTEMPTS = 4
 """Newest heat maps that are tried, in case some are damaged."""
@@ -48,8 +42,6 @@ class RunFollower(FileFollower):
         self._history = History()
         self._generation = 0
         self._snapshot, self._curves = RunSnapshot(), Curves()
-        self._previewed_at = 0.0
-        self._preview: tuple[RunSnapshot, Curves] | None = None
 
     @property
     def behind(self) -> bool:
@@ -72,33 +64,20 @@ class RunFollower(FileFollower):
         return changed or before != (self._status, self._problem, self._feed.behind)
 
     def _poll_records(self) -> bool:
-        changed = self._update_preview()
+        was_behind = self._feed.behind
         events, snapshot = self._feed.poll(READ_BYTES)
-        if self._feed.generation != self._generation:
-            self._generation, self._history, changed = self._feed.generation, History(), True
+        if changed := self._feed.generation != self._generation:
+            self._generation, self._history = self._feed.generation, History()
         for event in events:
             if isinstance(event, EventUpdate):
                 self._history.add(event)
             elif isinstance(event, EventResume):
                 self._history.rewind(event.update)
-        if not self._feed.behind and self._preview is not None:
-            self._preview, changed = None, True
-        if self._preview is None and (events or changed or snapshot.skipped != self._snapshot.skipped):
+        if self._feed.behind:
+            snapshot = read_latest(self.paths.metrics)
+        if events or changed or was_behind or snapshot.skipped != self._snapshot.skipped:
             self._snapshot, self._curves, changed = snapshot, self._history.curves(), True
         return changed
-
-    def _update_preview(self) -> bool:
-        """Sample a long history that is still being read; return whether there are new samples."""
-        now = time.monotonic()
-        if self._previewed_at and (self._preview is None or now - self._previewed_at < PREVIEW_S):
-            return False
-        if not self._previewed_at and not is_long(self.paths.metrics):
-            self._previewed_at = now
-            return False
-        self._preview = preview(self.paths.metrics)
-        self._previewed_at = now
-        self._snapshot, self._curves = self._preview
-        return True
 
     @property
     def view(self) -> RunView:
@@ -157,18 +136,3 @@ class HeatMapFollower:
             self.heat_maps = HeatMaps(update, cells)
             return True
         return False
-
-
-def is_long(metrics: Path) -> bool:
-    state = file_state(metrics)
-    return state is not None and state[1] >= PREVIEW_FROM
-
-
-def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
-    """Return a snapshot of the newest records and curves from samples of all, in time independent of the length."""
-    latest, history = read_latest(metrics, until=UNTIL_WITH_START), History()
-    for event in sample_updates(metrics):
-        history.add(event)
-    if latest.update is not None:
-        history.add(latest.update)
-    return latest, history.curves()
