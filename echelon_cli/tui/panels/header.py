@@ -74,14 +74,14 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
     """Return what describes the run, most important part first, and its role; a problem replaces everything else."""
     if view.problem:
         return [view.problem], "bad"
+    if view.behind:
+        return ["loading records"], "dim"
     if view.reason:
         return [view.reason], "bad" if view.state in ("failed", "crashed") else "warn"
     start, alerts = view.snapshot.start, view.snapshot.alerts
     if view.is_alive and alerts and alerts[-1].level != "info":
         if view.snapshot.last_time - alerts[-1].time < ALERT_LIFETIME_S:
             return [alerts[-1].message], "warn"
-    if view.behind:
-        return ["loading records"], "dim"
     if start is None:
         activity = STARTING if view.state == "starting" else ""
         return [part for part in (view.preset, activity) if part], "dim"
