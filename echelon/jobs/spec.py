@@ -1,9 +1,10 @@
 """Spec of a job: its resolved configuration with provenance, written once as ``spec.json``.
 
 A resume with a changed configuration writes ``resume.json`` of the same form beside it. ``config_layers`` resolves
-configurations.
+configurations. A job script writes the spec of a run by ``python -m echelon.jobs.spec RUN [--preset P] [--set K=V]``.
 """
 
+import argparse
 import json
 import os
 import socket
@@ -11,9 +12,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from echelon.files import atomic_write
+from echelon.files import atomic_write, make_folder
 from echelon.jobs.environment import git_state
 from echelon.runs import RunPaths, read_json
 
@@ -95,3 +97,27 @@ def _is_of(value: Any, hint: Any) -> bool:
         return False
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return all(_is_of(item, get_args(hint)[-1]) for item in items)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the spec of a training run into its folder unless it has one."""
+    from echelon.jobs.config_layers import parse_assignment, resolve
+
+    parser = argparse.ArgumentParser(prog="echelon.jobs.spec")
+    parser.add_argument("run", type=Path, help="folder of the run")
+    parser.add_argument("--preset", default="gpu", help="preset of a new run")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="option of a new run")
+    options = parser.parse_args(argv)
+    paths = RunPaths(options.run)
+    if paths.spec.exists():
+        return
+    try:
+        resolved = resolve(options.preset, None, dict(map(parse_assignment, options.set)))
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    make_folder(paths.root)
+    write_spec(paths, new_spec("train", resolved.nested(), resolved.provenance))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.jobs import slurm, worker
+from echelon.jobs import spec, worker
 from echelon.jobs.launch import remove
 from echelon.jobs.retention import require_ended
 from echelon.jobs.status import job_status
@@ -39,37 +39,21 @@ exit $worst
 SCONTROL = """#!/bin/bash
 if [ "$1" = show ]; then echo 127.0.0.1; else echo "$@" >> "$REQUEUED"; fi
 """
-STEP = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "70123", "SLURM_NNODES": "2"}
 
 
-def test_rank_environment_maps_tasks_to_ranks():
-    assert slurm.rank_environment(STEP, "node7") == {
-        "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "node7",
-        "MASTER_PORT": "20123",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"SLURM_PROCID": ""}, "SLURM_PROCID is '', expected a number; start this with srun"),
-        ({"SLURM_NTASKS": "7"}, "SLURM_NTASKS is 7, expected a multiple of the 2 nodes; try --ntasks-per-node"),
-    ],
-)
-def test_rank_environment_refuses_other_steps_in_one_line(change, message):
-    with pytest.raises(ValueError) as caught:
-        slurm.rank_environment({**STEP, **change}, "node7")
-    assert str(caught.value) == message
-
-
-def test_task_reports_a_missing_spec(tmp_path):
-    with pytest.raises(ValueError, match=r"spec.json did not appear in 0 s"):
-        slurm.await_spec(RunPaths(tmp_path), 0.0)
+def test_spec_is_written_once_and_refuses_an_unknown_option_in_one_line(tmp_path):
+    run = RunPaths(tmp_path / "a" / "run")
+    with pytest.raises(SystemExit, match=r"^error: config key 'nosuch' \(from --set\) does not exist$"):
+        spec.main([str(run.root), "--set", "nosuch=1"])
+    assert not run.root.exists()
+    for seed in (3, 4):
+        spec.main([str(run.root), "--preset", "quickstart", "--set", f"seed={seed}"])
+    assert spec.read_spec(run).config["seed"] == 3 and spec.read_spec(run).kind == "train"
 
 
 def sbatch(run: Path, bin_folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start the job script as SLURM would, with two tasks on two nodes."""
-    step = {"SLURM_NTASKS": "2", "SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
+    step = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
     paths = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHON": sys.executable}
     return subprocess.Popen(
         ["bash", str(SCRIPT), str(run), *arguments],
@@ -105,9 +89,9 @@ def test_job_script_trains_on_two_nodes_and_is_queued_again_after_a_stop(tmp_pat
     assert first[-1]["kind"] == "end" and first[-1]["reason"].startswith("stopped")
     assert requeued.read_text() == "requeue 7\n"
     last = [row["update"] for row in first if row["kind"] == "update"][-1]
-    spec = json.loads(run.spec.read_text())
-    spec["config"]["max_updates"] = last + 1
-    run.spec.write_text(json.dumps(spec))
+    stored = json.loads(run.spec.read_text())
+    stored["config"]["max_updates"] = last + 1
+    run.spec.write_text(json.dumps(stored))
     job = sbatch(run.root, tmp_path, **environment)
     assert job.wait() == 0, job.communicate()[0]
     second = [json.loads(line) for line in run.metrics.read_text().splitlines()[len(first) :]]
