@@ -424,10 +424,12 @@ def _select(units: list[Unit], selected: Tensor) -> list[Unit]:
 def micro_batch_slices(length: int, sequences: int, *, by_program: bool = False) -> list[slice]:
     """Return the ranges of sequences that form the micro-batches of a minibatch of ``length`` steps.
 
-    ``by_program``: threads hold no lock while they compute them, so there are more.
+    ``by_program``: threads hold no lock while they compute them, so there are more, and an even number.
     """
     rows, most = (PROGRAM_ROWS, MAX_PROGRAM_SLICES) if by_program else (MICRO_BATCH_ROWS, MAX_MICRO_BATCHES)
     full = length * sequences // rows
+    if by_program:
+        full += full % 2
     count = min(sequences, most, max(full, 2)) if full else 1
     edges = [sequences * m // count for m in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]

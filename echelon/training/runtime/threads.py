@@ -43,31 +43,48 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def _nothing() -> None:
+    pass
+
+
 class ThreadPool:
     """Run a function over items on ``threads`` threads; a context manager."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="micro-batch") if threads > 1 else None
+        self._start_next: Callable[[], None] = _nothing
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return ``work(item)`` for each item, in order; an exception of an item is raised here."""
         if self._pool is None or len(items) == 1:
             return [work(item) for item in items]
-        return list(self._pool.map(work, items))
+        results = [self._pool.submit(work, item) for item in items]
+        self._start_next()
+        return [result.result() for result in results]
 
     def ahead(self, items: Iterable[Item]) -> Generator[Item, None, None]:
-        """Yield ``items``; with threads one makes the next item meanwhile, and has made it when this is closed."""
+        """Yield ``items``; a thread makes the next one while the last of a ``map`` run and what comes after it does.
+
+        What it has begun, it has ended when this is closed.
+        """
         if self._pool is None:
             yield from items
             return
-        iterator, end = iter(items), object()
-        following = self._pool.submit(next, iterator, end)
+        pool, iterator, end = self._pool, iter(items), object()
+        following = pool.submit(next, iterator, end)
+
+        def start() -> None:
+            nonlocal following
+            following, self._start_next = pool.submit(next, iterator, end), _nothing
+
         try:
             while (item := following.result()) is not end:
-                following = self._pool.submit(next, iterator, end)
+                self._start_next = start
                 yield item  # pyright: ignore[reportReturnType]
+                self._start_next()
         finally:
+            self._start_next = _nothing
             wait([following])
 
     def close(self) -> None:

@@ -100,6 +100,7 @@ class ProgramGradients:
 
     def begin(self, packed: PackedRollout, buffer: RolloutBuffer) -> None:
         """Prepare for the minibatches of a rollout."""
+        self._loss = self._coefficients()
         distribution, labels = self._core.distribution, buffer.labels
         self._inputs = {"columns": packed.columns, "actions": distribution.decoded(buffer.actions)}
         self._labels = None if labels is None else distribution.decoded_labels(labels)
@@ -110,8 +111,6 @@ class ProgramGradients:
         """Return terms and the gradient of each of ``parameters [...]``, None if the loss is not finite."""
         assert isinstance(batch.obs, PackedRows), "programs read packed rollouts"
         self._network.weights.refresh()
-        coefficients = self._coefficients()
-        loss = (*coefficients, float(self._network.log_std_max))
         length, sequences = batch.dones.shape
         alive = torch.ones(sequences, length, dtype=torch.bool) if batch.alive is None else batch.alive.t()
         sequence, step = alive.nonzero(as_tuple=True)
@@ -130,6 +129,7 @@ class ProgramGradients:
             tensors["labels"] = self._labels
         shared = {"labels": 0, "steps": length} | {name: x.data_ptr() for name, x in tensors.items()}
         slices = micro_batch_slices(length, sequences, by_program=True)
+        log_std_max = float(self._network.log_std_max)
         edges = [0, *order[[part.stop - 1 for part in slices], -1].tolist()]
         programs = self._room(len(slices), max(end - first for first, end in itertools.pairwise(edges)))
 
@@ -141,14 +141,14 @@ class ProgramGradients:
             late["row_of"] += INDEX * length * part.start
             late["keep"] += FLOAT * length * part.start
             late["memory"] += FLOAT * self._core.lstm_hidden_dim * part.start
-            programs[i].run(edges[i + 1] - first, late, loss)
+            programs[i].run(edges[i + 1] - first, late, (*self._loss, log_std_max))
 
         self._pool.map(compute, range(len(slices)))
         terms = {name: torch.tensor(sum(getattr(program.terms, name) for program in programs)) for name in TERMS}
         flat = programs[0].slopes
         for other in programs[1:]:
             flat += other.slopes
-        unused = (self._core.actor_logstd, self._core.actor_logstd_head.weight) if coefficients.imitates else ()
+        unused = (self._core.actor_logstd, self._core.actor_logstd_head.weight) if self._loss.imitates else ()
         gradient = self._network.weights.gradient(flat, parameters, unused)
         return LossTerms(**terms, aux_loss=torch.tensor(0.0)), gradient if bool(terms["loss"].isfinite()) else None
 
