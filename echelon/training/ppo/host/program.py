@@ -96,7 +96,8 @@ class ProgramGradients:
 
     def __init__(self, policy: FlatPolicy, pool: ThreadPool, coefficients: Callable[[], Coefficients]) -> None:
         self._core, self._network, self._pool, self._coefficients = policy.core, Network(policy), pool, coefficients
-        self._programs: list[LossProgram] = []
+        self._free: list[LossProgram] = []
+        """As many programs as threads, so that few activations fill the cache."""
 
     def begin(self, packed: PackedRollout, buffer: RolloutBuffer) -> None:
         """Prepare for the minibatches of a rollout."""
@@ -131,7 +132,11 @@ class ProgramGradients:
         slices = micro_batch_slices(length, sequences, by_program=True)
         log_std_max = float(self._network.log_std_max)
         edges = [0, *order[[part.stop - 1 for part in slices], -1].tolist()]
-        programs = self._room(len(slices), max(end - first for first, end in itertools.pairwise(edges)))
+        most = max(end - first for first, end in itertools.pairwise(edges))
+        if not self._free or self._free[0].rows < most:
+            self._free = [LossProgram(self._network, most + most // 4) for _ in range(self._pool.threads)]
+        gradients = torch.empty(len(slices), self._network.weights.size)
+        terms = torch.empty(len(slices), len(TERMS), dtype=torch.float64)
 
         def compute(i: int) -> None:
             part, first, late = slices[i], edges[i], dict(shared)
@@ -141,22 +146,13 @@ class ProgramGradients:
             late["row_of"] += INDEX * length * part.start
             late["keep"] += FLOAT * length * part.start
             late["memory"] += FLOAT * self._core.lstm_hidden_dim * part.start
-            programs[i].run(edges[i + 1] - first, late, (*self._loss, log_std_max))
+            program = self._free.pop()
+            program.run(edges[i + 1] - first, late, (*self._loss, log_std_max))
+            gradients[i], terms[i] = program.slopes, torch.frombuffer(program.terms, dtype=torch.float64)
+            self._free.append(program)
 
         self._pool.map(compute, range(len(slices)))
-        terms = {name: torch.tensor(sum(getattr(program.terms, name) for program in programs)) for name in TERMS}
-        flat = programs[0].slopes
-        for other in programs[1:]:
-            flat += other.slopes
         unused = (self._core.actor_logstd, self._core.actor_logstd_head.weight) if self._loss.imitates else ()
-        gradient = self._network.weights.gradient(flat, parameters, unused)
-        return LossTerms(**terms, aux_loss=torch.tensor(0.0)), gradient if bool(terms["loss"].isfinite()) else None
-
-    def _room(self, count: int, rows: int) -> list[LossProgram]:
-        """Return ``count`` programs with room for ``rows`` each."""
-        if self._programs and self._programs[0].rows < rows:
-            self._programs.clear()
-        room = self._programs[0].rows if self._programs else rows + rows // 4
-        while len(self._programs) < count:
-            self._programs.append(LossProgram(self._network, room))
-        return self._programs[:count]
+        gradient = self._network.weights.gradient(gradients.sum(0), parameters, unused)
+        own = dict(zip(TERMS, terms.sum(0).float(), strict=True))
+        return LossTerms(**own, aux_loss=torch.tensor(0.0)), gradient if bool(own["loss"].isfinite()) else None
