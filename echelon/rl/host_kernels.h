@@ -701,7 +701,7 @@ enum Operation {
 };
 
 // Numbers and addresses of the arguments of an operation, in the order of its parameters. Where rows are computed in
-// blocks, a matrix is the address of its first row and the distance of two.
+// blocks, a matrix is the address of its first row and the distance of two, negative where it has the rows of one block.
 struct Arguments {
     const int64* a;
     int64 first;  // row of the block
@@ -709,7 +709,8 @@ struct Arguments {
     const float* in(int i) const { return reinterpret_cast<const float*>(a[i]); }
     float* out(int i) const { return reinterpret_cast<float*>(a[i]); }
     const int64* index(int i) const { return reinterpret_cast<const int64*>(a[i]); }
-    float* rows(int i) const { return a[i] ? out(i) + first * a[i + 1] : nullptr; }
+    float* rows(int i) const { return a[i] ? out(i) + (a[i + 1] > 0 ? first * a[i + 1] : 0) : nullptr; }
+    int64 stride(int i) const { return a[i + 1] > 0 ? a[i + 1] : -a[i + 1]; }
     Sets sets(int64 count) const { return {in(0), reinterpret_cast<const int32*>(a[1]), index(2), index(3) + first, count, int(a[4])}; }
     SetWeights weights() const { return {in(5), in(6), in(7), in(8), in(9), in(10), in(11)}; }
 };
@@ -726,8 +727,8 @@ inline void run_rows(int operation, const Arguments& a, int n)
     case LINEAR:
         return linear(a.rows(0), v[1], v[2], a.in(3), v[4], a.in(5), a.rows(6), v[7], v[8], v[9], n);
     case LINEAR_GRADIENT:
-        return linear_gradient(a.rows(0), v[1], v[2], a.rows(3), v[4], v[5], a.rows(6), v[7], v[8], a.in(9), v[10], a.rows(11),
-                               v[12], v[13], a.out(14), a.out(15), n);
+        return linear_gradient(a.rows(0), v[1], v[2], a.rows(3), v[4], v[5], a.rows(6), a.stride(6), v[8], a.in(9), v[10],
+                               a.rows(11), a.stride(11), v[13], a.out(14), a.out(15), n);
     case NORM:
         for (int r = 0; r < n; ++r) {
             a.out(4)[a.first + r] = normalize(a.rows(0) + r * v[1], a.rows(2) + r * v[3], v[9]);
@@ -736,8 +737,8 @@ inline void run_rows(int operation, const Arguments& a, int n)
         return;
     case NORM_GRADIENT:
         for (int r = 0; r < n; ++r)
-            norm_gradient(a.rows(0) + r * v[1], a.rows(2) + r * v[3], a.rows(4) + r * v[5], a.in(6)[a.first + r], a.in(7),
-                          a.rows(8) + r * v[9], a.out(10), a.out(11), v[12]);
+            norm_gradient(a.rows(0) + r * a.stride(0), a.rows(2) + r * v[3], a.rows(4) + r * v[5], a.in(6)[a.first + r], a.in(7),
+                          a.rows(8) + r * a.stride(8), a.out(10), a.out(11), v[12]);
         return;
     case SETS:
     case SETS_GRADIENT: {

@@ -23,7 +23,7 @@ from echelon.actions import TARGET_DIM
 from echelon.env.layout import MAX_CONTACTS, MAX_SQUAD
 from echelon.rl.build import FlatPolicy
 from echelon.rl.deepset import DeepSetEncoder
-from echelon.rl.host_kernels import LANES, Operation, run, scratch_width, table_of
+from echelon.rl.host_kernels import BLOCK, LANES, Operation, run, scratch_width, table_of
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.obs_norm import OBS_CLIP
 from echelon.rl.packed_obs import packing
@@ -66,7 +66,7 @@ def has_program(policy: nn.Module) -> bool:
 
 
 class Matrix(NamedTuple):
-    """A matrix of rows: the address of the first and the distance of two, in numbers."""
+    """A matrix of rows: the address of the first and the distance of two, in numbers; below 0 it has one block's."""
 
     at: int
     stride: int
@@ -358,7 +358,12 @@ class Program:
         return taken
 
     def _pair(self, width: int) -> Pair:
-        """Return activations and gradients of ``width`` numbers for each row."""
+        """Return activations of ``width`` numbers for each row, and gradients that last as long as a block."""
+        stride = _apart(width)
+        return Pair(Matrix(self._floats(stride), stride), Matrix(self._buffer(BLOCK * stride), -stride))
+
+    def _whole_pair(self, width: int) -> Pair:
+        """Return activations and gradients for each row."""
         return Pair(*(Matrix(self._floats(_apart(width)), _apart(width)) for _ in range(2)))
 
     def _dense_pair(self, width: int) -> Pair:

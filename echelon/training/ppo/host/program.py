@@ -53,11 +53,11 @@ class LossProgram(Program):
         inputs = self._pair(columns)
         self._forward += operation(Operation.GATHER, Late("columns"), columns, Late("rows"), columns, inputs.values)
         fused, keys = self._fuse(inputs)
-        gates = self._pair(3 * width)
+        gates = self._whole_pair(3 * width)
         self._linear(fused, network.core.mingru.layers[0], gates, wants=True)
         encode, encode_gradient = self._taken()
 
-        recurrent, heads, after = self._pair(width), self._dense_pair(network.heads.width), self._floats(width)
+        recurrent, heads, after = self._whole_pair(width), self._dense_pair(network.heads.width), self._floats(width)
         late = map(Late, ("keep", "memory", "row_of", "first", "steps", "sequences"))
         steps = gates.values.at, *late, width, gates.values.stride, recurrent.values.stride
         self._linear(recurrent, network.heads, heads, wants=True)
