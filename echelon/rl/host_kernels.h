@@ -722,17 +722,18 @@ inline void run_rows(int operation, const Arguments& a, int n)
     switch (operation) {
     case GATHER:
         for (int r = 0; r < n; ++r)
-            __builtin_memcpy(a.rows(4) + r * v[5], a.in(0) + a.index(2)[a.first + r] * v[1], v[3] * sizeof(float));
+            __builtin_memcpy(a.rows(4) + r * a.stride(4),
+                             v[2] ? a.in(0) + a.index(2)[a.first + r] * v[1] : a.rows(0) + r * a.stride(0), v[3] * sizeof(float));
         return;
     case LINEAR:
-        return linear(a.rows(0), v[1], v[2], a.in(3), v[4], a.in(5), a.rows(6), v[7], v[8], v[9], n);
+        return linear(a.rows(0), a.stride(0), v[2], a.in(3), v[4], a.in(5), a.rows(6), a.stride(6), v[8], v[9], n);
     case LINEAR_GRADIENT:
         return linear_gradient(a.rows(0), v[1], v[2], a.rows(3), v[4], v[5], a.rows(6), a.stride(6), v[8], a.in(9), v[10],
                                a.rows(11), a.stride(11), v[13], a.out(14), a.out(15), n);
     case NORM:
         for (int r = 0; r < n; ++r) {
-            a.out(4)[a.first + r] = normalize(a.rows(0) + r * v[1], a.rows(2) + r * v[3], v[9]);
-            scale_and_rectify(a.rows(2) + r * v[3], a.in(5), a.in(6), a.rows(7) + r * v[8], v[9]);
+            a.out(4)[a.first + r] = normalize(a.rows(0) + r * a.stride(0), a.rows(2) + r * a.stride(2), v[9]);
+            scale_and_rectify(a.rows(2) + r * a.stride(2), a.in(5), a.in(6), a.rows(7) + r * a.stride(7), v[9]);
         }
         return;
     case NORM_GRADIENT:
@@ -743,8 +744,11 @@ inline void run_rows(int operation, const Arguments& a, int n)
     case SETS:
     case SETS_GRADIENT: {
         const int hidden = v[12], slots = v[13], keys = v[14];
-        const int64 entity = a.index(22)[a.first];
-        float *normal = a.out(17) + entity * hidden, *encoded = a.out(19) + entity * hidden, *inverse = a.out(18) + entity;
+        float *normal = a.out(17), *inverse = a.out(18), *encoded = a.out(19);
+        if (normal) {
+            const int64 entity = a.index(22)[a.first];
+            normal += entity * hidden, inverse += entity, encoded += entity * hidden;
+        }
         float *sums = a.out(20) + a.first * hidden, *by_slot = a.out(21) + a.first * slots * keys;
         if (operation == SETS)
             return encode_sets(a.sets(n), a.weights(), hidden, slots, keys, v[15], a.out(16), normal, inverse, encoded, sums, by_slot);
@@ -755,9 +759,9 @@ inline void run_rows(int operation, const Arguments& a, int n)
     case HOSTILE:
         return first_slots(a.sets(n), v[5], v[6], a.out(7) + a.first * v[6]);
     case NORMALIZE:  // spans of columns, each its first and its width
-        for (int64 r = a.first; r < a.first + n; ++r) {
-            const float* row = a.in(0) + r * v[1];
-            float* out = a.out(7) + r * v[8];
+        for (int r = 0; r < n; ++r) {
+            const float* row = a.in(0) + (a.first + r) * v[1];
+            float* out = a.rows(7) + r * a.stride(7);
             for (int64 span = 0; span < v[3]; ++span)
                 for (int64 c = a.index(2)[2 * span], end = c + a.index(2)[2 * span + 1]; c < end; ++c)
                     *out++ = clipped(row[c] * a.in(4)[c] + a.in(5)[c], float(v[6]));

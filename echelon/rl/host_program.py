@@ -14,7 +14,7 @@ import ctypes
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -220,6 +220,9 @@ def operation(kind: Operation, *arguments: Any) -> list[Any]:
 class Program:
     """Activations of at most ``rows`` rows, and the operations that compute them."""
 
+    keeps: ClassVar[bool] = True
+    """Activations are kept for a gradient."""
+
     def __init__(self, network: Network, rows: int) -> None:
         self.rows, self._network = rows, network
         self._kept: list[Any] = []
@@ -247,7 +250,7 @@ class Program:
 
         ``inputs`` are the columns of all parts that have no slots.
         """
-        encoder, widths, every = self._network.core.encoder, self._network.widths, self._keep(torch.arange(self.rows))
+        encoder, widths = self._network.core.encoder, self._network.widths
         ends = dict(zip(widths, itertools.accumulate(widths.values()), strict=True))
         joined = self._pair(_padded(encoder.fusion[0].in_features))
         keys = self._dense_pair(TARGET_DIM * self._network.core.target_key_dim)
@@ -263,7 +266,7 @@ class Program:
         self._norm(ego, encoder.ego_encoder[1], joined.columns(at))
         at += encoder.ego_encoder[0].out_features
         for name in ("suite_descriptor", "panel_stats"):
-            part = inputs.values.columns(ends[name] - widths[name]), every, widths[name]
+            part = inputs.values.columns(ends[name] - widths[name]), 0, widths[name]
             self._forward += operation(Operation.GATHER, *part, joined.columns(at).values)
             at += widths[name]
         tail = ends["panel_stats"]
@@ -317,7 +320,7 @@ class Program:
         key_turned, key_plain, key_at = self._network[sets.key] if keys else (0, 0, 0)
         features, hidden, entities = first.in_features, first.out_features, MOST_ENTITIES[name]
         scratch = self._buffer(scratch_width(features, hidden, sets.key_dim))
-        kept = (self._floats(entities * hidden), self._floats(entities), self._floats(entities * hidden))
+        kept = [self._floats(entities * width) if self.keeps else 0 for width in (hidden, 1, hidden)]
         weights = (first_turned, first_bias, gain, norm_bias)
         sizes = hidden, TARGET_DIM if keys else 0, sets.key_dim, sets.aggregation == "mean", scratch, *kept
         outputs = [(total.values.at, keys.values.at if keys else 0), (total.slopes.at, keys.slopes.at if keys else 0)]
@@ -358,9 +361,10 @@ class Program:
         return taken
 
     def _pair(self, width: int) -> Pair:
-        """Return activations of ``width`` numbers for each row, and gradients that last as long as a block."""
+        """Return activations of ``width`` numbers for each row, if they are kept, and gradients of a block."""
         stride = _apart(width)
-        return Pair(Matrix(self._floats(stride), stride), Matrix(self._buffer(BLOCK * stride), -stride))
+        of_block = [Matrix(self._buffer(BLOCK * stride), -stride) for _ in range(2)]
+        return Pair(Matrix(self._floats(stride), stride), of_block[1]) if self.keeps else Pair(*of_block)
 
     def _whole_pair(self, width: int) -> Pair:
         """Return activations and gradients for each row."""
@@ -388,6 +392,8 @@ class Program:
 class ActingProgram(Program):
     """A step of the policy: observations as the environment writes them to actions."""
 
+    keeps: ClassVar[bool] = False
+
     def __init__(self, network: Network, rows: int) -> None:
         super().__init__(network, rows)
         width, given_noise = network.core.lstm_hidden_dim, network.core.noise_dim
@@ -405,11 +411,9 @@ class ActingProgram(Program):
         inputs = self._pair(sum(network.widths.values()))
         source = (Late("obs"), Late("stride"), self._keep(torch.tensor(spans)), len(spans) // 2, *normal)
         self._forward += operation(Operation.NORMALIZE, *source, inputs.values)
-        packs, _ = self._taken()
-        starts = [x for parts in self._sets.values() for x in operation(Operation.ENTITY_STARTS, *parts)]
-
         fused, keys = self._fuse(inputs)
-        gates, recurrent, heads = self._pair(3 * width), self._pair(width), self._dense_pair(network.heads.width)
+        gates, recurrent = self._whole_pair(3 * width), self._whole_pair(width)
+        heads = self._dense_pair(network.heads.width)
         self._linear(fused, network.core.mingru.layers[0], gates)
         encode, _ = self._taken()
         steps = gates.values.at, Late("keep"), Late("memory"), 0, 0, 1, Late("count"), width
@@ -420,7 +424,7 @@ class ActingProgram(Program):
         self._forward += operation(Operation.ACT, *given, *map(Late, ("action", "logprob", "value")))
         act, _ = self._taken()
         recur = operation(Operation.STEPS, *steps, *strides, recurrent.values.at, Late("after"))
-        self._finish(counts, packs, starts, encode, recur, act)
+        self._finish(counts, encode, recur, act)
 
     def run(self, obs: Tensor, state: LSTMState, done: Tensor, noise: Tensor | None, outputs: Sequence[Tensor]) -> None:
         """Write actions ``[B, A]``, log-probabilities, values ``[B]`` and the next memory ``[B, H]`` to ``outputs``."""

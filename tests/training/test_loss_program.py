@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from echelon.rl.host_program import HostPolicy, has_program
+from echelon.rl.host_program import HostPolicy, Program, has_program
 from echelon.rl.regime import HOST, sharing_weights
 from echelon.training import rollout
 from echelon.training.ppo.host.program import trains_by_program
@@ -20,6 +20,11 @@ from tests.training.support import trainer_of
 
 PLAIN = HOST._replace(native=False)
 STEPS, ROWS = 20, 12
+
+
+@pytest.fixture(autouse=True)
+def unwritten_activations_are_no_numbers(monkeypatch):
+    monkeypatch.setattr(Program, "_buffer", lambda self, count: self._keep(torch.full((count,), torch.nan)))
 
 
 def policies(hidden_dim: int = 16):
