@@ -7,8 +7,12 @@ and 64 maps, fewer for large battles, and report the fraction of dead mechs. ``r
 reports the median.
 """
 
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import repeat
 from statistics import median
 from typing import Any
 
@@ -16,7 +20,7 @@ import numpy as np
 import torch
 
 from echelon.agents.levels import script_of
-from echelon.bench import ON_CPU, Measure, Setting, learner, scaling, startup
+from echelon.bench import ON_CPU, Measure, Setting, learner, startup
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import EnvConfig, WorldConfig
 from echelon.machine import cores
@@ -30,6 +34,8 @@ MEASURED_STEPS = 240
 WARM_UP_EDGE = 40
 PILOTS = "medium"
 TIMED_STEPS = 12
+PREPARATION_S = 600.0
+"""Longest time until all processes of the scene ``scaling`` are ready [s]."""
 
 
 @contextmanager
@@ -149,6 +155,40 @@ def _seconds(run: Callable[[], None], device: str, count: int = 100) -> float:
     return stopwatch.stop() / count
 
 
+def process_counts(available: int) -> list[int]:
+    """Return the numbers of processes to measure: powers of two up to the number of cores, and that number."""
+    return sorted({2**n for n in range(available.bit_length()) if 2**n <= available} | {available})
+
+
+def rate_of(pinned: Sequence[int]) -> float:
+    """Return the sum of the rates of processes that run at the same time, one per core of ``pinned``."""
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(len(pinned), context) as pool:
+        return sum(pool.map(_rate_on, pinned, repeat(manager.Barrier(len(pinned)))))
+
+
+def _rate_on(core: int, ready: Any) -> float:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    with battle(1, envs=32, observe=True, maps=8) as env:
+        ready.wait(PREPARATION_S)
+        return play(env)["per_s"]
+
+
+@contextmanager
+def scaling() -> Iterator[Measure]:
+    """Simulation by 1, 2, 4 and more processes, each pinned to a core with 32 environments, 5v5 with observations."""
+
+    def measure() -> dict[str, Any]:
+        available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(cores()))
+        rates = {count: rate_of(available[:count]) for count in process_counts(len(available))}
+        most = max(rates)
+        by_count = {f"processes_{count}": rate for count, rate in rates.items()}
+        return {"per_s": rates[most], "unit": "agent-steps", **by_count, "efficiency": rates[most] / (most * rates[1])}
+
+    yield measure
+
+
 SCENES: dict[str, Callable[..., Any]] = {
     "sim-5v5": sim_5v5,
     "sim-10v10": sim_10v10,
@@ -162,7 +202,7 @@ SCENES: dict[str, Callable[..., Any]] = {
     "compile": startup.compile_kernels,
     "update": learner.update,
     "train": learner.train,
-    "scaling": scaling.scaling,
+    "scaling": scaling,
 }
 CUDA_ENVS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("sim-5v5", "sim-10v10", "sim-blind", "rays", "observation", "reset"), (4096, 16384)),

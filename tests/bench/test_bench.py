@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.bench import Setting, learner, scaling, scenes, startup
+from echelon.bench import Setting, learner, scenes, startup
 from echelon.bench.phases import rows, sums_by_prefix
 from echelon.config import WorldConfig
 from echelon.config.presets import gpu
@@ -98,7 +98,7 @@ def test_scene_that_runs_on_the_cpu_alone_refuses_other_settings(device, envs, o
 
 
 def test_processes_are_counted_up_to_the_cores():
-    assert scaling.counts(1) == [1] and scaling.counts(2) == [1, 2] and scaling.counts(6) == [1, 2, 4, 6]
+    assert [scenes.process_counts(n) for n in (1, 2, 6)] == [[1], [1, 2], [1, 2, 4, 6]]
 
 
 @pytest.mark.bench
