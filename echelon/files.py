@@ -86,13 +86,13 @@ def open_standard_streams() -> None:
             setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))
 
 
-def open_own(path: Path | str, flags: int) -> int:
+def open_own(path: Path | str, flags: int, mode: int = 0o666) -> int:
     """Return a descriptor of a regular file that belongs where it is: no link is followed, no pipe is waited for.
 
-    ``IrregularFileError`` for anything else.
+    ``IrregularFileError`` for anything else. A new file has the permissions ``mode``.
     """
     try:
-        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:
         if error.errno in IRREGULAR_ERRORS and os.path.lexists(path):
             raise IrregularFileError(path) from None
@@ -132,22 +132,22 @@ def _has_large_holes(handle: int, size: int) -> bool:
     return holes > MAX_HOLES
 
 
-def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None:
+def atomic_write(path: Path, data: str | bytes, *, durable: bool = True, mode: int = 0o666) -> None:
     """Replace ``path`` by ``data`` atomically: after a crash at any time it has the old or the new content.
 
     Writes and fsyncs a temporary file, renames it and fsyncs the folder; ``OSError`` leaves no temporary file. A write
     that is not ``durable`` skips the fsyncs and survives a crash of the process, but not of the machine.
     """
-    with replacing(path, durable=durable) as file:
+    with replacing(path, durable=durable, mode=mode) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Give a file that replaces ``path`` when the block ends; an error in it leaves ``path`` as it was."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
-        with os.fdopen(open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        with os.fdopen(open_own(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             yield file
             if durable:
                 file.flush()

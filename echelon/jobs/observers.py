@@ -19,13 +19,13 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from echelon.files import fsync
+from echelon.files import atomic_write
 from echelon.jobs import lock
 from echelon.jobs.spec import NOTIFY_VARIABLE, read_spec
 from echelon.jobs.status import JobStatus, job_status
@@ -104,21 +104,8 @@ def write_observers(paths: RunPaths, observers: Observers) -> None:
     path = observers_path(paths)
     path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     os.chmod(path.parent, PRIVATE_FOLDER)
-    _write_private(path, {**asdict(observers), "inode": os.stat(paths.root).st_ino})
-
-
-def _write_private(path: Path, row: Mapping[str, Any]) -> None:
-    """Replace a file that only its user can read, durably."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    fsync(path.parent)
+    row = {**asdict(observers), "inode": os.stat(paths.root).st_ino}
+    atomic_write(path, json.dumps(row) + "\n", mode=PRIVATE_FILE)
 
 
 def mirrors_of_trial(sweep: RunPaths, run: str) -> Observers:
@@ -156,16 +143,6 @@ def remove_observers(paths: RunPaths) -> None:
             file.unlink()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notification:
-    """A notification about a run."""
-
-    level: str
-    """Level of apprise: ``success``, ``warning`` or ``failure``."""
-    title: str
-    text: str
-
-
 def open_target(url: str) -> Any:
     """Return apprise's service for a URL.
 
@@ -187,52 +164,46 @@ def open_target(url: str) -> Any:
     return target
 
 
-def send(target: Any, message: Notification, pause: Callable[[float], object] = time.sleep) -> str:
-    """Send a message and return why it could not be sent; empty where it was."""
-    for wait_s in (*PAUSES_S, None):
-        title, text = message.title[:MAX_CHARS], message.text[:MAX_CHARS]
-        if target.notify(title=title, body=text, notify_type=message.level):
-            return ""
-        if wait_s is not None:
-            pause(wait_s)
-    return f"{target.service_name} was not reached"
+def send(target: Any, level: str, title: str, text: str, pause: Callable[[float], object] = time.sleep) -> None:
+    """Send a message of one of apprise's levels: ``success``, ``warning`` or ``failure``; log it if it is not sent."""
+    for wait_s in (0.0, *PAUSES_S):
+        pause(wait_s)
+        if target.notify(title=title[:MAX_CHARS], body=text[:MAX_CHARS], notify_type=level):
+            return
+    log(f"{target.service_name} was not reached")
 
 
 class Channel(threading.Thread):
-    """A thread that hands records or messages to one observer, and drops them where it does not keep up."""
+    """A thread that makes the calls for one observer, and drops them where it does not keep up."""
 
-    def __init__(
-        self, name: str, deliver: Callable[[Any], None], close: Callable[[bool], None] = lambda failed: None
-    ) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self._queue: queue.Queue[Any] = queue.Queue(MAX_QUEUED)
-        self._deliver, self._close, self._failed = deliver, close, False
+        self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue(MAX_QUEUED)
         self.dropped = 0
-        """Items that did not fit."""
+        """Calls that did not fit."""
 
-    def put(self, item: object) -> None:
-        """Queue an item without waiting."""
+    def put(self, call: Callable[[], None] | None) -> None:
+        """Queue a call without waiting; None ends the thread."""
         try:
-            self._queue.put_nowait(item)
+            self._calls.put_nowait(call)
         except queue.Full:
             self.dropped += 1
 
-    def end(self, failed: bool) -> None:
-        """End after the queued items."""
-        self._failed = failed
-        self.put(None)
-
     def run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            self._try(self._deliver, item)
-        self._try(self._close, self._failed)
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception as error:
+                # packages of others can fail in any way; a message of theirs may contain an address
+                log(f"{self.name}: {type(error).__name__}")
 
-    def _try(self, call: Callable[[Any], None], argument: object) -> None:
-        try:
-            call(argument)
-        except Exception as error:
-            # packages of others can fail in any way; a message of theirs may contain an address
-            log(f"{self.name}: {type(error).__name__}")
+
+def show(mirror: Callable[[], Mirror], event: Event) -> None:
+    """Pass a record on to a mirror, which its first curve opens."""
+    if isinstance(event, EventResume):
+        mirror().resume(event)
+    elif found := list(rows([event])):
+        mirror().write(found)
 
 
 def log(text: str) -> None:
@@ -258,34 +229,16 @@ class Observer:
         self._eval: EventEval | None = None
         self._rung: EventRung | None = None
         """The best trial of a sweep: of those that came furthest the one with the largest value."""
-        self._notified = [self._notifier(url) for url in observers.notify]
-        self._mirrored = [self._mirror(text) for text in observers.mirrors]
-        self._channels = [*self._notified, *self._mirrored]
+        self._urls = [(Channel("notification"), url) for url in observers.notify]
+        self._mirrors = [(Channel(text.partition("=")[0]), self._opener(text)) for text in observers.mirrors]
+        self._channels = [channel for channel, _ in (*self._urls, *self._mirrors)]
         for channel in self._channels:
             channel.start()
 
-    def _notifier(self, url: str) -> Channel:
-        def deliver(message: Notification) -> None:
-            if problem := send(open_target(url), message):
-                log(problem)
-
-        return Channel("notification", deliver)
-
-    def _mirror(self, text: str) -> Channel:
+    def _opener(self, text: str) -> Callable[[], Mirror]:
+        """Return a function that opens a mirror once, which may take seconds or need a network."""
         name, _, target = text.partition("=")
-
-        @cache
-        def opened() -> Mirror:
-            # opening may take seconds, or need a network
-            return MIRRORS[name].open(self.paths.root, target, read_spec(self.paths).config)
-
-        def deliver(event: Event) -> None:
-            if isinstance(event, EventResume):
-                opened().resume(event)
-            elif found := list(rows([event])):
-                opened().write(found)
-
-        return Channel(name, deliver, lambda failed: opened().close(failed) if opened.cache_info().currsize else None)
+        return cache(lambda: MIRRORS[name].open(self.paths.root, target, read_spec(self.paths).config))
 
     def poll(self) -> bool:
         """Pass on new records; return whether there were any."""
@@ -300,8 +253,8 @@ class Observer:
                 self._rung = max(filter(None, (self._rung, event)), key=lambda found: (found.rung, found.value))
             elif isinstance(event, EventAlert) and event.level != "info" and self._is_new(event.message):
                 self._notify("warning", f"{self.paths.id}: {event.level}", event.message)
-            for channel in self._mirrored:
-                channel.put(event)
+            for channel, mirror in self._mirrors:
+                channel.put(partial(show, mirror, event))
         return bool(events)
 
     def _is_new(self, text: str) -> bool:
@@ -313,8 +266,8 @@ class Observer:
         return True
 
     def _notify(self, level: str, title: str, text: str) -> None:
-        for channel in self._notified:
-            channel.put(Notification(level=level, title=title, text=text))
+        for channel, url in self._urls:
+            channel.put(lambda url=url: send(open_target(url), level, title, text))
 
     def finish(self, status: JobStatus, linger_s: float = LINGER_S) -> None:
         """Report how the session ended and wait, for ``linger_s`` at most, until everything is sent."""
@@ -324,8 +277,10 @@ class Observer:
         text = ". ".join(part for part in (status.reason, self._result()) if part)
         level = "failure" if failed else "success"
         self._notify(level, f"{self.paths.id} {status.state}", text or "no result yet")
+        for channel, mirror in self._mirrors:
+            channel.put(lambda mirror=mirror: mirror().close(failed) if mirror.cache_info().currsize else None)
         for channel in self._channels:
-            channel.end(failed)
+            channel.put(None)
         deadline = time.monotonic() + linger_s
         for channel in self._channels:
             channel.join(max(0.0, deadline - time.monotonic()))
@@ -349,7 +304,7 @@ class Observer:
     def save(self) -> None:
         """Store where the next observer continues."""
         with contextlib.suppress(OSError):
-            _write_private(self._state_path, {"offset": self._follower.position})
+            atomic_write(self._state_path, json.dumps({"offset": self._follower.position}), mode=PRIVATE_FILE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,7 +18,6 @@ import pytest
 from echelon.jobs import observers
 from echelon.jobs.observers import (
     Channel,
-    Notification,
     Observer,
     Observers,
     observers_path,
@@ -38,7 +37,7 @@ from echelon.telemetry.mirrors import MIRRORS
 from tests.jobs.conftest import until, wait_for
 
 SECRET = "T0PSECRET"
-MESSAGE = Notification(level="failure", title="fox failed", text="a < b")
+MESSAGE = ("failure", "fox failed", "a < b")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -86,7 +85,7 @@ def run() -> RunPaths:
 
 
 def test_message_is_sent_with_title_text_and_level(server):
-    assert send(open_target(f"json://{server.address}/{SECRET}"), MESSAGE) == ""
+    send(open_target(f"json://{server.address}/{SECRET}"), *MESSAGE)
     ((path, headers, body),) = server.requests
     assert path == f"/{SECRET}" and headers["Content-Type"] == "application/json"
     assert (body["title"], body["message"], body["type"]) == ("fox failed", "a < b", "failure")
@@ -106,11 +105,12 @@ def test_notification_without_apprise_names_the_extra(monkeypatch):
 
 
 @pytest.mark.parametrize(("codes", "attempts", "is_sent"), [([503, 429, 200], 3, True), ([500], 3, False)])
-def test_send_tries_again(server, codes, attempts, is_sent, caplog):
+def test_send_tries_again(server, codes, attempts, is_sent, caplog, capsys):
     server.codes = codes
-    found = send(open_target(f"json://{server.address}/{SECRET}"), MESSAGE, pause=lambda _: None)
-    assert len(server.requests) == attempts
-    assert found == ("" if is_sent else "JSON was not reached") and SECRET not in caplog.text
+    send(open_target(f"json://{server.address}/{SECRET}"), *MESSAGE, pause=lambda _: None)
+    found = capsys.readouterr().out
+    assert len(server.requests) == attempts and ("JSON was not reached" in found) != is_sent
+    assert SECRET not in caplog.text + found
 
 
 def test_observers_are_readable_by_their_user_alone(run):
@@ -232,9 +232,9 @@ def test_observer_that_blocks_delays_neither_the_others_nor_the_end(server, run,
 
 def test_channel_drops_what_does_not_fit(monkeypatch):
     monkeypatch.setattr(observers, "MAX_QUEUED", 3)
-    channel = Channel("slow", lambda item: None)
-    for number in range(10):
-        channel.put(number)
+    channel = Channel("slow")
+    for _ in range(10):
+        channel.put(lambda: None)
     assert channel.dropped == 7
 
 
@@ -284,8 +284,8 @@ def test_tensorboard_file_has_the_curves_and_a_resume(run):
     assert [(point.step, point.value) for point in read.Scalars("train/entropy")] == [(300, 0.5), (400, 0.75)]
 
 
-def test_send_waits_no_longer_than_its_limit(server, monkeypatch):
+def test_send_waits_no_longer_than_its_limit(server, monkeypatch, capsys):
     monkeypatch.setattr(observers, "TIMEOUT_S", 0.05)
     server.delay_s = 0.5
-    found = send(open_target(f"json://{server.address}/x"), MESSAGE, pause=lambda _: None)
-    assert found == "JSON was not reached"
+    send(open_target(f"json://{server.address}/x"), *MESSAGE, pause=lambda _: None)
+    assert "JSON was not reached" in capsys.readouterr().out
