@@ -76,7 +76,7 @@ class BranchPilots:
             return
         for env in range(self._envs):
             self._attached.start_noise(env, 0)
-        self._attached.act(self._rows[:0], range(self._envs))
+        self._attached.act(self._rows[:0], range(self._envs), dead=True)
         self._attached.grouped.reset(range(self._attached.grouped.rows))
 
     def act(self) -> None:

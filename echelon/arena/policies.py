@@ -1,13 +1,13 @@
 """Batched inference of many policies: a bounded cache of loaded policies, and rows that are each assigned to one.
 
-Rows are grouped by policy and computed in blocks of one fixed size, padded where needed. With a fixed shape, a row's
-action is bit-identical whatever else is in the batch, and many policies with few rows cost about as much as one policy
-with many. (Exception: in layers with fewer than 16 outputs, the width of a vector register, some processors sum each
+Rows are grouped by policy. A native program reads and writes them where they are, in any number. Other policies compute
+blocks of two fixed sizes, padded where needed: in those shapes a row's action is bit-identical whatever else is in the
+batch. (Exception: in layers with fewer than 16 outputs, the width of a vector register, some processors sum each
 row depending on its index.) Shapes: N rows, D observation columns, A action columns, W noise columns, H hidden units.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ from torch import Tensor
 from echelon.actions import CHANCES
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
-from echelon.rl.host_program import has_program
+from echelon.rl.host_program import HostPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import Act, TracedPolicies
 
-BLOCK_ROWS = 40
-"""Rows of a block: eight packs. Smaller blocks lose time between operations, larger ones on padding."""
+BLOCK_ROWS = (160, 40)
+"""Rows of a block, largest first. Small blocks lose time between operations, large ones on padding."""
 PROGRAM_ROWS = 160
-"""The same where native programs act, which need no padding: a row is the same alone as among others."""
+"""Most rows of a block where a program acts, which needs no padding: a row is the same alone as among others."""
 CACHE_SIZE = 20
 """Default capacity of the cache [policies]."""
 
@@ -101,7 +101,7 @@ class _Block:
     act: Act
     device: torch.device
     rows: Tensor
-    """Row numbers: ``count`` rows, padded to ``BLOCK_ROWS`` by repeating the last; not where a program acts."""
+    """Row numbers: ``count`` rows, padded to one of ``BLOCK_ROWS`` by repeating the last; not where a program acts."""
     count: int
 
 
@@ -123,8 +123,7 @@ class GroupedPolicies:
         """1 where an episode starts."""
         self.chances: Tensor | None = None
         """Probabilities of ``CHANCES`` at the last step ``[N, C]``, 0 without a policy; None if not reported."""
-        self._blocks: dict[bool, list[_Block]] = {}
-        """By whether actions are sampled."""
+        self._rows_of: dict[FlatPolicy, Tensor] = {}
         self._traced = TracedPolicies()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="policy") if threads > 1 else None
 
@@ -137,7 +136,7 @@ class GroupedPolicies:
             self._policy_of[row] = policy
         if self.chances is not None:
             self.chances[chosen] = 0.0
-        self._blocks.clear()
+        self._rows_of.clear()
         self.reset(chosen)
 
     def reset(self, rows: Sequence[int] | Tensor) -> None:
@@ -174,13 +173,14 @@ class GroupedPolicies:
         self._fresh[chosen.to(self.device)] = 0.0
 
     @torch.inference_mode()
-    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
+    def act(self, obs: Tensor, noise: Tensor | None = None, acting: Tensor | None = None) -> Tensor:
         """Return the actions ``[N, A]`` of observations ``[N, D]``; unassigned rows keep their previous actions.
 
+        So do, with their recurrent state, rows that are False in ``acting [N]``.
         ``noise [N, W]`` is standard normal; each policy uses the columns it needs. Without noise policies use their
         mean action. Actions that are not finite become 0 and their rows are marked in ``nonfinite``.
         """
-        blocks = self._grouped(stochastic=noise is not None)
+        blocks = self._grouped(stochastic=noise is not None, acting=acting)
 
         def run(block: _Block) -> None:
             with torch.inference_mode():
@@ -192,33 +192,36 @@ class GroupedPolicies:
         else:
             list(self._pool.map(run, blocks))
         self._fresh.zero_()
+        finite = torch.isfinite(self.actions).all(1)
+        torch.logical_not(finite, out=self.nonfinite)
+        self.actions.masked_fill_(self.nonfinite.unsqueeze(1), 0.0)
         return self.actions
 
-    def _grouped(self, *, stochastic: bool) -> list[_Block]:
-        if stochastic not in self._blocks:
-            rows_of: dict[int, tuple[FlatPolicy, list[int]]] = {}
+    def _grouped(self, *, stochastic: bool, acting: Tensor | None = None) -> list[_Block]:
+        if not self._rows_of:
+            rows_of: dict[FlatPolicy, list[int]] = {}
             for row, policy in enumerate(self._policy_of):
                 if policy is not None:
-                    rows_of.setdefault(id(policy), (policy, []))[1].append(row)
-            self._blocks[stochastic] = [
-                self._block(policy, rows[start : start + size], stochastic)
-                for policy, rows in rows_of.values()
-                for size in [PROGRAM_ROWS if has_program(policy) else BLOCK_ROWS]
-                for start in range(0, len(rows), size)
-            ]
-        return self._blocks[stochastic]
+                    rows_of.setdefault(policy, []).append(row)
+            self._rows_of = {policy: torch.tensor(rows, device=self.device) for policy, rows in rows_of.items()}
+        blocks = []
+        for policy, rows in self._rows_of.items():
+            chosen = rows if acting is None else rows[acting[rows]]
+            blocks += self._blocks(policy, chosen, stochastic)
+        return blocks
 
-    def _block(self, policy: FlatPolicy, rows: list[int], stochastic: bool) -> _Block:
+    def _blocks(self, policy: FlatPolicy, rows: Tensor, stochastic: bool) -> Iterator[_Block]:
+        """Yield the blocks that compute ``rows`` of a policy."""
         device = _device_of(policy)
         self._state(device, policy.lstm_hidden_dim)
-        padded = rows if has_program(policy) else rows + [rows[-1]] * (BLOCK_ROWS - len(rows))
-        return _Block(
-            policy,
-            self._traced.act_function(policy, stochastic=stochastic),
-            device,
-            torch.tensor(padded, device=self.device),
-            len(rows),
-        )
+        act = self._traced.act_function(policy, stochastic=stochastic)
+        while len(rows):
+            if isinstance(act, HostPolicy):
+                size = min(len(rows), PROGRAM_ROWS)
+            else:
+                size = next((size for size in BLOCK_ROWS if size <= len(rows)), BLOCK_ROWS[-1])
+            part, rows = rows[:size], rows[size:]
+            yield _Block(policy, act, device, torch.cat([part, part[-1:].expand(size - len(part))]), len(part))
 
     def _state(self, device: torch.device, width: int) -> LSTMState:
         """Return the states of all rows on a device, at least ``width`` wide."""
@@ -233,21 +236,22 @@ class GroupedPolicies:
         return self._states[device]
 
     def _run_block(self, block: _Block, obs: Tensor, noise: Tensor | None) -> None:
-        policy, rows, device_rows = block.policy, block.rows, block.rows.to(block.device)
-        width = policy.lstm_hidden_dim
+        policy, rows, width = block.policy, block.rows, block.policy.lstm_hidden_dim
         states = self._state(block.device, width)
+        if isinstance(block.act, HostPolicy) and self.device.type == "cpu" and self.chances is None:
+            block.act.act_in(rows, obs, states.h[0], noise, self.actions)
+            return
+        device_rows = rows.to(block.device)
         before = LSTMState(*(part.index_select(1, device_rows)[:, :, :width] for part in states))
         draw = None if noise is None else noise.index_select(0, rows)[:, : policy.noise_dim].to(block.device)
         block_obs = obs.index_select(0, rows).to(block.device)
         fresh = self._fresh.index_select(0, rows).to(block.device)
         action, after = block.act(block_obs, before, fresh, draw)
-        valid, action = rows[: block.count], action[: block.count].to(self.device)
+        valid = rows[: block.count]
         if self.chances is not None:
-            chances = block.policy.estimate(block_obs, before, fresh)[1]
+            chances = policy.estimate(block_obs, before, fresh)[1]
             self.chances[valid] = chances[: block.count].float().to(self.device)
-        finite = torch.isfinite(action).all(1)
-        self.nonfinite[valid] = ~finite
-        self.actions[valid] = torch.where(finite.unsqueeze(1), action, 0.0)
+        self.actions[valid] = action[: block.count].to(self.device)
         for part, new in zip(states, after, strict=True):
             part[:, device_rows[: block.count], :width] = new[:, : block.count]
 

@@ -40,6 +40,7 @@ class PolicyRows:
         engine.attach(wp.from_torch(self._obs), wp.from_torch(self._final_obs))
         self.grouped = GroupedPolicies(rows, engine.action_dim, device=device, threads=threads)
         self._actions = wp.to_torch(engine.batch["actions"]).view(rows, engine.action_dim)
+        self._alive = wp.to_torch(engine.batch["alive"]).view(rows)
         self._generators: dict[int, torch.Generator] = {}
         self._num_drawn = [0] * engine.num_envs
         width = engine.action_dim + TARGET_DIM + 1
@@ -54,9 +55,13 @@ class PolicyRows:
         self._generators[env] = torch.Generator().manual_seed(seed)
         self._num_drawn[env] = 0
 
-    def act(self, rows: torch.Tensor, sampled: Iterable[int]) -> None:
-        """Write the actions of rows whose policies fly, with noise in the environments ``sampled``, else the mean."""
-        actions = self.grouped.act(self._obs[0], self._noise(list(sampled)))
+    def act(self, rows: torch.Tensor, sampled: Iterable[int], *, dead: bool = False) -> None:
+        """Write the actions of rows whose policies fly, with noise in the environments ``sampled``, else the mean.
+
+        On a CPU mechs that died keep their last action, except with ``dead``.
+        """
+        acting = None if dead or self._alive.is_cuda else self._alive != 0
+        actions = self.grouped.act(self._obs[0], self._noise(list(sampled)), acting)
         rows = rows.to(actions.device)
         self._actions.index_copy_(0, rows, actions.index_select(0, rows))
 

@@ -403,21 +403,22 @@ inline void first_slots(const Sets& sets, int column, int slots, float* out)
 
 inline float clipped(float x, float limit) { return x > limit ? limit : x < -limit ? -limit : x; }
 
-// Entities of obs[R] before each row, offsets[R + 1]; one is real where its column of the mask is below 1
-inline void entity_offsets(const float* obs, int64 stride, int64 rows, int mask, int slots, int64* offsets)
+// Entities of the rows at[R] of obs before each, offsets[R + 1]; one is real where its column of the mask is below 1
+inline void entity_offsets(const float* obs, int64 stride, const int64* at, int64 rows, int mask, int slots, int64* offsets)
 {
     offsets[0] = 0;
     for (int64 r = 0; r < rows; ++r) {
         int64 n = offsets[r];
         for (int s = 0; s < slots; ++s)
-            n += obs[r * stride + mask + s] < 1.0f;
+            n += obs[at[r] * stride + mask + s] < 1.0f;
         offsets[r + 1] = n;
     }
 }
 
-// Normalized, clipped features[E, F] and slots[E] of the entities of obs[R], whose first ones are at offsets[R].
+// Normalized, clipped features[E, F] and slots[E] of the entities of the rows at[R] of obs, or of the first R rows, whose
+// first entities are at offsets[R].
 // Blocks are pairs of a first column and the columns of a slot, one after another in the features.
-inline void pack_entities(const float* obs, int64 stride, int64 rows, int mask, int slots, const int64* blocks, int count,
+inline void pack_entities(const float* obs, int64 stride, const int64* at, int64 rows, int mask, int slots, const int64* blocks, int count,
                           const float* scale, const float* shift, float limit, const int64* offsets, float* features,
                           int32* of_slot)
 {
@@ -425,7 +426,7 @@ inline void pack_entities(const float* obs, int64 stride, int64 rows, int mask, 
     for (int b = 0; b < count; ++b)
         width += blocks[2 * b + 1];
     for (int64 r = 0; r < rows; ++r) {
-        const float* row = obs + r * stride;
+        const float* row = obs + (at ? at[r] : r) * stride;
         int64 n = offsets[r];
         for (int s = 0; s < slots; ++s) {
             if (!(row[mask + s] < 1.0f))
@@ -696,7 +697,7 @@ inline void act(const Layout& at, float log_std_max, const float* heads, const f
 enum Operation {
     PACK_ENTITIES, ROWS,                                                              // called alone
     GATHER, LINEAR, LINEAR_GRADIENT, NORM, NORM_GRADIENT, SETS, SETS_GRADIENT, HOSTILE, SCORE,  // for a block of rows
-    NORMALIZE, PACK, ACT,
+    NORMALIZE, PACK, ACT, SCATTER,
     ENTITY_STARTS, STEPS, STEPS_GRADIENT, OFFSETS,                                    // for all rows
 };
 
@@ -724,6 +725,10 @@ inline void run_rows(int operation, const Arguments& a, int n)
         for (int r = 0; r < n; ++r)
             __builtin_memcpy(a.rows(4) + r * a.stride(4),
                              v[2] ? a.in(0) + a.index(2)[a.first + r] * v[1] : a.rows(0) + r * a.stride(0), v[3] * sizeof(float));
+        return;
+    case SCATTER:
+        for (int r = 0; r < n; ++r)
+            __builtin_memcpy(a.out(0) + a.index(2)[a.first + r] * v[1], a.rows(4) + r * v[5], v[3] * sizeof(float));
         return;
     case LINEAR:
         return linear(a.rows(0), a.stride(0), v[2], a.in(3), v[4], a.in(5), a.rows(6), a.stride(6), v[8], v[9], n);
@@ -760,22 +765,22 @@ inline void run_rows(int operation, const Arguments& a, int n)
         return first_slots(a.sets(n), v[5], v[6], a.out(7) + a.first * v[6]);
     case NORMALIZE:  // spans of columns, each its first and its width
         for (int r = 0; r < n; ++r) {
-            const float* row = a.in(0) + (a.first + r) * v[1];
-            float* out = a.rows(7) + r * a.stride(7);
-            for (int64 span = 0; span < v[3]; ++span)
-                for (int64 c = a.index(2)[2 * span], end = c + a.index(2)[2 * span + 1]; c < end; ++c)
-                    *out++ = clipped(row[c] * a.in(4)[c] + a.in(5)[c], float(v[6]));
+            const float* row = a.in(0) + a.index(2)[a.first + r] * v[1];
+            float* out = a.rows(8) + r * a.stride(8);
+            for (int64 span = 0; span < v[4]; ++span)
+                for (int64 c = a.index(3)[2 * span], end = c + a.index(3)[2 * span + 1]; c < end; ++c)
+                    *out++ = clipped(row[c] * a.in(5)[c] + a.in(6)[c], float(v[7]));
         }
         return;
     case PACK:
-        return pack_entities(a.in(0) + a.first * v[1], v[1], n, v[2], v[3], a.index(4), v[5], a.in(6), a.in(7), v[8],
-                             a.index(9) + a.first, a.out(10), reinterpret_cast<int32*>(v[11]));
+        return pack_entities(a.in(0), v[1], a.index(2) + a.first, n, v[3], v[4], a.index(5), v[6], a.in(7), a.in(8), v[9],
+                             a.index(10) + a.first, a.out(11), reinterpret_cast<int32*>(v[12]));
     case ACT: {
         const Layout& at = *reinterpret_cast<const Layout*>(v[0]);
         const int slots = at.targets(), keys = slots * at.key_width;
         for (int64 r = a.first; r < a.first + n; ++r)
-            act(at, *a.in(1), a.in(2) + r * at.width, a.in(3) + r * keys, a.in(4) + r * slots, v[5] ? a.in(5) + r * v[6] : nullptr,
-                a.out(7) + r * at.columns, a.out(8) + r, a.out(9) + r);
+            act(at, *a.in(1), a.in(2) + r * at.width, a.in(3) + r * keys, a.in(4) + r * slots,
+                v[5] ? a.in(5) + a.index(10)[r] * v[6] : nullptr, a.out(7) + a.index(10)[r] * at.columns, a.out(8) + r, a.out(9) + r);
         return;
     }
     case SCORE: {
@@ -813,7 +818,7 @@ inline void run_program(int64 begin, int64 finish, int64 rows)
             else if (first == 0 && *p == STEPS)
                 scan(steps(v), a.out(10), a.out(11));
             else if (first == 0 && *p == OFFSETS)
-                entity_offsets(a.in(0), v[1], rows, v[2], v[3], reinterpret_cast<int64*>(v[4]));
+                entity_offsets(a.in(0), v[1], a.index(2), rows, v[3], v[4], reinterpret_cast<int64*>(v[5]));
             else if (first == 0)
                 scan_gradient(steps(v), a.in(10), a.in(11), a.out(12));
         }
@@ -825,7 +830,7 @@ inline void run(int operation, const int64* v)
     const Arguments a{v, 0};
     switch (operation) {
     case PACK_ENTITIES:
-        return pack_entities(a.in(0), v[1], v[2], v[3], v[4], a.index(5), v[6], a.in(7), a.in(8), v[9], a.index(10), a.out(11),
+        return pack_entities(a.in(0), v[1], nullptr, v[2], v[3], v[4], a.index(5), v[6], a.in(7), a.in(8), v[9], a.index(10), a.out(11),
                              reinterpret_cast<int32*>(v[12]));
     case ROWS:
         for (int64 part = 0; part < v[1]; ++part)

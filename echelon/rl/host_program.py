@@ -396,43 +396,53 @@ class ActingProgram(Program):
 
     def __init__(self, network: Network, rows: int) -> None:
         super().__init__(network, rows)
-        width, given_noise = network.core.lstm_hidden_dim, network.core.noise_dim
+        width = network.core.lstm_hidden_dim
         normal = network.scale, network.shift, int(OBS_CLIP)
-        counts: list[Any] = []
+        at, counts = Late("at"), list[Any]()
+        observed = Late("obs"), Late("obs.stride"), at
         for name, entities in network.packing.entities.items():
             features, slots, offsets = self._sets[name][:3]
             mask = network.packing.masks[name]
             blocks = self._keep(torch.tensor([x for span, own in entities for x in (span.first, own)]))
-            given = (Late("obs"), Late("stride"), mask.first, mask.width)
+            given = (*observed, mask.first, mask.width)
             counts += operation(Operation.OFFSETS, *given, offsets)
             packs = (*given, blocks, len(entities), *normal, offsets, features, slots)
             self._forward += operation(Operation.PACK, *packs)
         spans = [x for part in network.packing.vectors.values() for span in part for x in (span.first, span.width)]
         inputs = self._pair(sum(network.widths.values()))
-        source = (Late("obs"), Late("stride"), self._keep(torch.tensor(spans)), len(spans) // 2, *normal)
+        source = (*observed, self._keep(torch.tensor(spans)), len(spans) // 2, *normal)
         self._forward += operation(Operation.NORMALIZE, *source, inputs.values)
+        memory = Matrix(self._floats(width), width)
+        self._forward += operation(Operation.GATHER, Late("memory"), Late("memory.stride"), at, width, memory)
         fused, keys = self._fuse(inputs)
         gates, recurrent = self._whole_pair(3 * width), self._whole_pair(width)
         heads = self._dense_pair(network.heads.width)
         self._linear(fused, network.core.mingru.layers[0], gates)
         encode, _ = self._taken()
-        steps = gates.values.at, Late("keep"), Late("memory"), 0, 0, 1, Late("count"), width
+        steps = gates.values.at, Late("keep"), memory.at, 0, 0, 1, Late("count"), width
         strides = gates.values.stride, recurrent.values.stride
         self._linear(recurrent, network.heads, heads)
         hostile, layout = self._hostile(), self._keep(self._layout()[0])
-        given = (layout, network.log_std_max, heads.values.at, keys.values.at, hostile, Late("noise"), given_noise)
-        self._forward += operation(Operation.ACT, *given, *map(Late, ("action", "logprob", "value")))
+        noise = Late("noise"), Late("noise.stride")
+        given = (layout, network.log_std_max, heads.values.at, keys.values.at, hostile, *noise)
+        self._forward += operation(Operation.ACT, *given, *map(Late, ("action", "logprob", "value")), at)
+        after = Matrix(self._floats(width), width)
+        self._forward += operation(Operation.SCATTER, Late("after"), Late("after.stride"), at, width, after)
         act, _ = self._taken()
-        recur = operation(Operation.STEPS, *steps, *strides, recurrent.values.at, Late("after"))
+        recur = operation(Operation.STEPS, *steps, *strides, recurrent.values.at, after.at)
         self._finish(counts, encode, recur, act)
 
-    def run(self, obs: Tensor, state: LSTMState, done: Tensor, noise: Tensor | None, outputs: Sequence[Tensor]) -> None:
-        """Write actions ``[B, A]``, log-probabilities, values ``[B]`` and the next memory ``[B, H]`` to ``outputs``."""
-        keep, memory = 1.0 - done, state.h[0].contiguous()
-        tensors = dict(zip(("action", "logprob", "value", "after"), outputs, strict=True))
-        tensors |= {"obs": obs, "keep": keep, "memory": memory} | ({} if noise is None else {"noise": noise})
-        late = {"noise": 0, "stride": obs.stride(0), "count": len(obs)}
-        self._run(len(obs), late | {name: x.data_ptr() for name, x in tensors.items()})
+    def run(self, rows: Tensor, **tensors: Tensor | None) -> None:
+        """Compute the rows ``rows [B]`` of observations ``obs [N, D]``, ``memory`` ``[N, H]`` and ``noise`` ``[N, W]``.
+
+        Actions and the next memory are written to the same rows of ``action [N, A]`` and ``after [N, H]``; ``keep``,
+        ``logprob`` and ``value`` are ``[B]``.
+        """
+        given = {name: x for name, x in tensors.items() if x is not None}
+        strides = {f"{name}.stride": x.stride(0) for name, x in given.items()}
+        addresses = {name: x.data_ptr() for name, x in given.items()}
+        late = {"noise": 0, "noise.stride": 0, "count": len(rows), "at": rows.data_ptr()}
+        self._run(len(rows), late | strides | addresses)
 
     def _entities(self, name: str, features: int) -> tuple[Any, ...]:
         most, every = MOST_ENTITIES[name], self._keep(torch.arange(self.rows))
@@ -452,22 +462,37 @@ class HostPolicy:
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
         """Return what ``FlatPolicy.sample`` returns; without ``noise [B, W]`` the action is the likeliest."""
         core, rows = self._network.core, len(obs)
-        self._network.weights.refresh()
-        obs = (obs if obs.stride(1) == 1 else obs.contiguous()).float()
-        noise = None if noise is None else noise[:, : core.noise_dim].float().contiguous()
-        shapes = (rows, core.action_dim), (rows,), (rows,), (rows, core.lstm_hidden_dim)
-        outputs = [torch.empty(shape) for shape in shapes]
-        program = self._free.pop() if self._free else None
-        if program is None or program.rows < rows:
-            program = ActingProgram(self._network, rows)
-        program.run(obs, state, done.float(), noise, outputs)
-        self._free.append(program)
-        action, logprob, value, after = outputs
+        action, after = torch.empty(rows, core.action_dim), torch.empty(rows, core.lstm_hidden_dim)
+        logprob, value = torch.empty(rows), torch.empty(rows)
+        outputs = {"action": action, "logprob": logprob, "value": value, "after": after}
+        self._run(torch.arange(rows), obs, noise, memory=_as_rows(state.h[0]), keep=1.0 - done.float(), **outputs)
         return action, logprob, value, LSTMState(after.unsqueeze(0), torch.zeros_like(state.c))
 
-    def act(
+    def __call__(
         self, obs: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
     ) -> tuple[Tensor, LSTMState]:
         """Return what ``FlatPolicy.act`` returns for ``obs [B, D]``."""
         action, _, _, after = self.sample(obs, state, obs.new_zeros(len(obs)) if done is None else done, noise)
         return action, after
+
+    def act_in(self, rows: Tensor, obs: Tensor, memory: Tensor, noise: Tensor | None, action: Tensor) -> None:
+        """Write the actions of the rows ``rows [B]`` of ``obs [N, D]`` to ``action [N, A]``; renew their ``memory``.
+
+        The ``memory [N, H]`` of a row is 0 where its episode starts.
+        """
+        keep, logprob, value = torch.ones(3, len(rows))
+        outputs = {"action": action, "logprob": logprob, "value": value, "after": memory}
+        self._run(rows, obs, noise, memory=memory, keep=keep, **outputs)
+
+    def _run(self, rows: Tensor, obs: Tensor, noise: Tensor | None, **tensors: Tensor) -> None:
+        self._network.weights.refresh()
+        program = self._free.pop() if self._free else None
+        if program is None or program.rows < len(rows):
+            program = ActingProgram(self._network, len(rows))
+        program.run(rows, obs=_as_rows(obs), noise=None if noise is None else _as_rows(noise), **tensors)
+        self._free.append(program)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    """Return ``x [N, K]`` as operations read it: float32, the numbers of a row one after another."""
+    return (x if x.stride(1) == 1 else x.contiguous()).float()

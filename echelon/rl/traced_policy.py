@@ -187,7 +187,7 @@ def is_traceable(policy: FlatPolicy) -> bool:
 def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
     """Return the ``act`` of ``policy``, traced if possible and in evaluation mode; ``stochastic``: with noise."""
     if has_program(policy):
-        return HostPolicy(policy).act
+        return HostPolicy(policy)
     if not is_traceable(policy):
         return policy.act
     step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)

@@ -1,15 +1,19 @@
 """Policy cache and grouped inference."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from echelon.arena.policies import BLOCK_ROWS, GroupedPolicies, LRUPolicyCache
 from echelon.config import ModelConfig
+from echelon.rl.host_program import has_program
 from echelon.rl.traced_policy import TracedPolicies
 from tests.arena.policy_files import SMALL, policy, shape_of
 
 SHAPE = shape_of(SMALL)
 WIDE = ModelConfig(hidden_dim=16, lstm_hidden_dim=32)
+NATIVE = replace(WIDE, recurrence="mingru", action_head="hybrid")
 
 
 class Tracked:
@@ -76,10 +80,12 @@ def actions_of(rows, groups, steps=3, threads=1, noise=None):
     return found
 
 
-def test_grouped_actions_are_independent_of_batch():
-    one, two = policy(1), policy(2, model=WIDE)
+@pytest.mark.parametrize("model", [WIDE, NATIVE])
+def test_grouped_actions_are_independent_of_batch(model):
+    one, two = policy(1), policy(2, model=model)
+    assert has_program(two) == (model is NATIVE)
     groups = [(one, range(0, 200, 2)), (two, range(1, 200, 2))]
-    noise = torch.randn(200, SHAPE["action_dim"])
+    noise = torch.randn(200, max(one.noise_dim, two.noise_dim))
     for draw in (None, noise):
         whole = actions_of(list(range(200)), groups, noise=draw)
         rows = [7, 3, 150, 4, 199, 12]
@@ -103,7 +109,7 @@ def test_grouped_policies_run_in_inference_mode(monkeypatch, threads):
 
 
 def test_grouped_actions_match_single_policy_actions():
-    one, two = policy(1), policy(2, model=WIDE)
+    one, two = policy(1), policy(2, model=NATIVE)
     obs = torch.randn(4, 12, SHAPE["obs_dim"])
     grouped = GroupedPolicies(12, SHAPE["action_dim"])
     grouped.assign(range(5), one)
@@ -135,13 +141,32 @@ def test_assign_resets_only_assigned_rows():
 
 
 def test_unassigned_rows_are_not_computed():
-    grouped = GroupedPolicies(3 * BLOCK_ROWS, SHAPE["action_dim"])
-    grouped.assign(range(BLOCK_ROWS + 1), policy(1))
-    grouped.act(torch.randn(3 * BLOCK_ROWS, SHAPE["obs_dim"]))
-    assert [block.count for block in grouped._grouped(stochastic=False)] == [BLOCK_ROWS, 1]
-    assert grouped.actions[: BLOCK_ROWS + 1].any(1).all() and not grouped.actions[BLOCK_ROWS + 1 :].any()
+    large, small = BLOCK_ROWS
+    rows = large + small + 1
+    grouped = GroupedPolicies(2 * large, SHAPE["action_dim"])
+    grouped.assign(range(rows), policy(1))
+    grouped.act(torch.randn(2 * large, SHAPE["obs_dim"]))
+    sizes = [(block.count, len(block.rows)) for block in grouped._grouped(stochastic=False)]
+    assert sizes == [(large, large), (small, small), (1, small)]
+    assert grouped.actions[:rows].any(1).all() and not grouped.actions[rows:].any()
     with pytest.raises(ValueError, match="has no policy"):
-        grouped.state_of(BLOCK_ROWS + 1)
+        grouped.state_of(rows)
+
+
+@pytest.mark.parametrize("model", [WIDE, NATIVE])
+def test_rows_that_do_not_act_change_no_other_row(model):
+    one = policy(1, model=model)
+    obs, acting = torch.randn(3, 50, SHAPE["obs_dim"]), torch.rand(50) < 0.5
+    every, some = (GroupedPolicies(50, SHAPE["action_dim"]) for _ in range(2))
+    for grouped in (every, some):
+        grouped.assign(range(50), one)
+        grouped.act(obs[0])
+    before = some.actions.clone()
+    for step in obs[1:]:
+        every.act(step)
+        some.act(step, acting=acting)
+    assert torch.equal(some.actions[acting], every.actions[acting])
+    assert torch.equal(some.actions[~acting], before[~acting])
 
 
 def test_nonfinite_actions_are_zeroed_and_flagged():

@@ -156,7 +156,7 @@ def test_steps_of_a_program_are_those_of_the_modules(stochastic):
                 *got, state = program.sample(obs, state, done, noise)
             else:
                 *expected, expected_state = plain.act(obs, expected_state, done)
-                *got, state = program.act(obs, state, done)
+                *got, state = program(obs, state, done)
             for part, other in zip((*got, state.h), (*expected, expected_state.h), strict=True):
                 torch.testing.assert_close(part, other, rtol=1e-4, atol=1e-5)
         with torch.no_grad():
