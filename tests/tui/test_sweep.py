@@ -13,7 +13,7 @@ from echelon_cli.output import count
 from echelon_cli.sweep_tables import NO_BEST
 from echelon_cli.tui.app import is_sweep
 from echelon_cli.tui.feed.messages import SweepView
-from echelon_cli.tui.panels.sweep import draw_options, draw_results, draw_trials
+from echelon_cli.tui.panels.sweep import draw_results, draw_trials
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.sweep import SweepScreen, SweepTitle
 from echelon_cli.tui.theme import make_theme
@@ -111,36 +111,6 @@ def test_sweep_panels_fit_any_size(results, size):
     assert best.state == "completed" and results.importance["ppo.lr"] > 0.5
     grid = draw_results(results, size, THEME)
     assert (grid.width, grid.height) == size and grid.text().strip()
-
-
-@pytest.mark.parametrize("spec", ["1e-5..1e-2:log", "0..0.01", "few,many"])
-def test_value_over_an_option_is_drawn_at_its_place(results, spec):
-    values = {"few": 1e-5, "many": 1e-2}
-    options = ["few", "many"] if "," in spec else [1e-5, 1e-3, 1e-2]
-    rows = tuple(
-        replace(
-            results.trials[0], number=n, params={"ppo.lr": option}, value=0.1 + values.get(option, option) * 80, rung=n
-        )
-        for n, option in enumerate(options)
-    )
-    found = replace(results, trials=rows, plan=replace(results.plan, vary={"ppo.lr": spec}))
-    lines = draw_options(found, len(rows) - 1, (44, 12), THEME).text().splitlines()
-    symbols = THEME.symbols.dot + THEME.symbols.square + THEME.symbols.mark
-    points = sorted((line.index(c), y, c) for y, line in enumerate(lines) for c in line if c in symbols)
-    assert len(points) == len(options) and points[-1][2] == THEME.symbols.mark
-    assert [y for _, y, _ in points] == sorted((y for _, y, _ in points), reverse=True), "higher values further up"
-    if "log" in spec:
-        first, middle, last = (x for x, *_ in points)
-        assert (middle - first) / (last - first) == pytest.approx(2 / 3, abs=0.05)
-    assert spec.partition("..")[0].partition(",")[0] in lines[-1]
-
-
-async def test_sweep_of_variants_has_no_plots_of_options(dashboard, home):
-    async with dashboard(make_sweep(home, **variants_of(seeds=3))) as user:
-        await user.until("high lr")
-        assert not user.app.screen.panels["options"].display
-    async with dashboard(make_sweep(home, "20260101-140000-sweep-calm-otter")) as user:
-        await user.until("value over each option", "ppo.lr")
 
 
 async def test_baseline_is_drawn_behind_the_charts_and_hidden_again(dashboard, ended, living):

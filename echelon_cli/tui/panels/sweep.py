@@ -1,19 +1,14 @@
-"""Panels of the sweep screen: trials; configurations with statistics over seeds; values over each option."""
-
-import math
-from collections.abc import Callable, Sequence
-from typing import Any
+"""Panels of the sweep screen: trials, and configurations with statistics over seeds."""
 
 from rich.cells import cell_len
 
 from echelon.jobs.sweeps.plan import RATES, UNCHANGED
-from echelon.jobs.sweeps.results import SweepResults, TrialRow
+from echelon.jobs.sweeps.results import SweepResults
 from echelon.statistics import Estimate
 from echelon_cli.output import count, interval, measured
 from echelon_cli.sweep_tables import metric_text
-from echelon_cli.tui.charts.axis import Range, data_range, round_range
 from echelon_cli.tui.feed.messages import SweepView
-from echelon_cli.tui.format import LABEL_WIDTH, short_run_id, wrap
+from echelon_cli.tui.format import short_run_id, wrap
 from echelon_cli.tui.panels.base import SelectionPanel
 from echelon_cli.tui.theme import RUN_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, draw_share, truncate
@@ -21,8 +16,6 @@ from echelon_cli.tui.widgets.table import GridColumn, first_visible
 
 NAME_CELLS = 14
 NUMBER_CELLS = 4
-PLOT_SIZE = (38, 8)
-"""Fewest columns and rows of a plot of values over an option."""
 STATE_ROLES = {"running": "good", "completed": "info", "failed": "bad", "stopped": "", "pruned": "dim", "queued": "dim"}
 
 
@@ -150,69 +143,3 @@ def estimate_text(metric: str, estimate: Estimate | None) -> str:
     if metric in RATES:
         return f"{value} ({interval(estimate.low, estimate.high)})"
     return f"{value} ({measured(estimate.low)} to {measured(estimate.high)})"
-
-
-class PanelOptions(SweepPanel):
-    """The value of each trial over each option, the option that explains most first."""
-
-    def note(self) -> str:
-        s = self.theme.symbols
-        return f"{s.mark} selected, {s.square} whole length, {s.dot} shorter"
-
-    def results_body(self, results: SweepResults, width: int, height: int) -> Grid:
-        return draw_options(results, self.selected, (width, height), self.theme)
-
-
-def draw_options(results: SweepResults, selected: int, size: tuple[int, int], theme: Theme) -> Grid:
-    """Return a plot of values over each option, as many as fit."""
-    grid, (width, height), plan = Grid(*size), size, results.plan
-    rows = [row for row in results.trials if row.params and math.isfinite(row.value)]
-    keys = sorted(plan.vary, key=lambda key: -results.importance.get(key, 0.0))
-    across = max(1, min(len(keys), width // PLOT_SIZE[0]))
-    down = max(1, min(-(-len(keys) // across), height // PLOT_SIZE[1]))
-    bounds = round_range(*(data_range([row.value for row in rows]) or (0.0, 1.0)))
-    # trials that were trained longest are drawn over the others, the selected one over all
-    rows.sort(key=lambda row: (row.number == selected, row.rung))
-    for i, key in enumerate(keys[: across * down]):
-        plot = Grid(width // across - 2, height // down)
-        _draw_option(plot, results, rows, key, bounds, selected, theme)
-        grid.paste(i % across * (width // across), i // across * plot.height, plot)
-    return grid
-
-
-def _draw_option(
-    grid: Grid, results: SweepResults, rows: Sequence[TrialRow], key: str, bounds: Range, selected: int, theme: Theme
-) -> None:
-    """Draw the value of each trial over one option; a place per choice, a linear or logarithmic axis for numbers."""
-    metric, left, bottom = results.plan.metric, LABEL_WIDTH + 1, grid.height - 2
-    across, ticks = _axis_of(key, results.plan.vary[key], rows)
-    grid.put(left, 0, truncate(key, grid.width - left, theme.symbols.ellipsis), "title")
-    for value, y in ((bounds[1], 1), (bounds[0], bottom)):
-        grid.right(LABEL_WIDTH, y, metric_text(metric, value), "dim")
-    for y in range(1, bottom + 1):
-        grid.put(left, y, theme.symbols.vertical, "frame")
-    columns = grid.width - left - 2
-    for text, share in ticks:
-        x = left + 1 + round(share * columns) - round(share * len(text))
-        grid.put(x, bottom + 1, text, "dim")
-    for row in rows:
-        if key in row.params:
-            share = (bounds[1] - row.value) / (bounds[1] - bounds[0])
-            x, y = left + 1 + round(across(row.params[key]) * columns), 1 + round(share * (bottom - 1))
-            is_whole = row.rung == results.plan.last_rung
-            symbol = theme.symbols.square if is_whole else theme.symbols.dot
-            role = "mark" if row.number == selected else "series1" if is_whole else ""
-            grid.put(x, y, theme.symbols.mark if row.number == selected else symbol, role)
-
-
-def _axis_of(key: str, spec: str, rows: Sequence[TrialRow]) -> tuple[Callable[[Any], float], list[tuple[str, float]]]:
-    """Return the place of a value on the axis of an option, 0 to 1, and its labels with their places."""
-    bounds, *options = spec.split(":")
-    low, is_range, high = bounds.partition("..")
-    if not is_range:
-        choices = sorted({str(row.params[key]) for row in rows if key in row.params})
-        places = {choice: (i + 0.5) / len(choices) for i, choice in enumerate(choices)}
-        return lambda value: places[str(value)], list(places.items())
-    scale = math.log10 if "log" in options else float
-    first, last = scale(float(low)), scale(float(high))
-    return lambda value: (scale(value) - first) / (last - first), [(low.strip(), 0.0), (high.strip(), 1.0)]

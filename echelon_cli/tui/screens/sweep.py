@@ -10,8 +10,8 @@ from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
-from echelon_cli.tui.layout import COLUMNS, Slot
-from echelon_cli.tui.panels.sweep import PanelOptions, PanelResults, PanelTrials
+from echelon_cli.tui.layout import Slot
+from echelon_cli.tui.panels.sweep import PanelResults, PanelTrials
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SelectionScreen
 from echelon_cli.tui.theme import STATE_ROLES
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
@@ -57,11 +57,11 @@ class SweepScreen(SelectionScreen):
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
-    PAGES = ("trials", "results", "options")
+    PAGES = ("trials", "results")
     HEAD, HEAD_ROWS = SweepTitle, 2
-    PANEL_CLASSES = {"trials": PanelTrials, "results": PanelResults, "options": PanelOptions}
-    TITLES = {"trials": "trials", "results": "results", "options": "value over each option"}
-    SLOTS = (Slot("trials", "trials", 5), Slot("results", "results", 3), Slot("options", "options", COLUMNS))
+    PANEL_CLASSES = {"trials": PanelTrials, "results": PanelResults}
+    TITLES = {"trials": "trials", "results": "results"}
+    SLOTS = (Slot("trials", "trials", 5), Slot("results", "results", 3))
 
     def __init__(self, root: Path) -> None:
         super().__init__(SweepView(id=root.name, root=root))
@@ -74,13 +74,8 @@ class SweepScreen(SelectionScreen):
         self.subscribe(("sweep", self.root))
 
     def show_sweep(self, view: SweepView) -> None:
-        if view.root != self.root:
-            return
-        unneeded = frozenset({"options"}) if view.results and not view.results.plan.vary else frozenset()
-        if unneeded != self.unneeded:
-            self.unneeded = unneeded
-            self.relayout()
-        self.show_rows(view)
+        if view.root == self.root:
+            self.show_rows(view)
 
     def lines_to_copy(self) -> list[str]:
         """Return the command that trains the best configuration, or the name of the sweep before there is one."""
