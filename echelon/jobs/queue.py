@@ -24,9 +24,18 @@ from echelon.jobs.process import session_id
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import begin, start_observer
-from echelon.jobs.tickets import Queue, Ticket, demand_of, resolved_device, visible_gpus
+from echelon.jobs.tickets import Queue, Ticket, demand_of, resolved_device, share_device, visible_gpus
 from echelon.jobs.usage import cuda_fault
-from echelon.runs import RunNotFoundError, RunPaths, command, follow_folder, read_json, require_plain_files, runs_home
+from echelon.runs import (
+    RunNotFoundError,
+    RunPaths,
+    command,
+    find_run,
+    follow_folder,
+    read_json,
+    require_plain_files,
+    runs_home,
+)
 
 FOLLOW_S = 1.0
 RETRY_S = 10.0
@@ -74,16 +83,12 @@ def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, re
 
 
 def find_queued(queue: Queue, name: str) -> str:
-    """Return the queued run with an id, an unambiguous part of one, or ``latest``; else ``RunNotFoundError``."""
+    """Return the id of the queued run with a name, as ``find_run``; else ``RunNotFoundError``."""
     names = queue.runs()
-    if name == "latest" and names:
-        return max(names, key=lambda run: ticket.queued_at if (ticket := queue.ticket(run)) else 0.0)
-    matches = [run for run in names if run == name] or [run for run in names if name and name in run]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise RunNotFoundError(f"queued run {name!r} is ambiguous: {', '.join(matches)}")
-    raise RunNotFoundError(f"run {name!r} is not in the queue; see: echelon runs queue")
+    run = name if name in names else find_run(name, queue.home).id
+    if run not in names:
+        raise RunNotFoundError(f"run {run!r} is not in the queue; see: echelon runs queue")
+    return run
 
 
 def remove_waiting(queue: Queue, run: str) -> bool:
@@ -99,18 +104,14 @@ def remove_waiting(queue: Queue, run: str) -> bool:
 def contention(kind: str, config: dict[str, object], home: str | Path | None = None) -> str:
     """Return one line about the running jobs that share a device with one that starts now; empty without any."""
     queue = open_queue(home)
-    mine = Ticket(run="", kind=kind, device=resolved_device(demand_of(kind, config)[0]))
-    busy: dict[str, list[str]] = {}
-    for run, devices in queue.taken().items():
-        shared = [device for device in devices if mine.shares_device(Ticket(run="", kind="", device=device))]
-        if shared and (read_json(RunPaths(queue.home / run).spec) or {}).get("kind") not in COORDINATORS:
-            busy[run] = shared
-    if not busy:
-        return ""
-    waiting = len([run for run in queue.runs() if run not in queue.taken()])
-    runs = f"{len(busy)} run{'s' * (len(busy) > 1)} on {', '.join(sorted({d for each in busy.values() for d in each}))}"
-    more = f", {waiting} more wait" if waiting else ""
-    return f"{runs}{more}: this one shares the device; with --queue it would wait"
+    mine = resolved_device(demand_of(kind, config)[0])
+    busy = [
+        run
+        for run, devices in queue.taken().items()
+        if any(share_device(mine, device) for device in devices)
+        and (read_json(RunPaths(queue.home / run).spec) or {}).get("kind") not in COORDINATORS
+    ]
+    return f"shares {mine} with {', '.join(busy)}; with --queue it would wait" if busy else ""
 
 
 def waiting_reason(queue: Queue, ticket: Ticket) -> str:
@@ -123,16 +124,6 @@ def waiting_reason(queue: Queue, ticket: Ticket) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """A run that has to be resumed."""
-
-    reason: str
-    crashed: bool = False
-    step: int = 0
-    dropped: bool = False
-
-
 class Crashes(NamedTuple):
     """Crashes of a run in a row, without progress since ``step``."""
 
@@ -140,43 +131,48 @@ class Crashes(NamedTuple):
     step: int = -1
 
 
+@dataclass(frozen=True)
+class Interrupted:
+    """A run that has to be resumed."""
+
+    reason: str
+    crashes: Crashes
+    dropped: bool = False
+
+
 NO_CRASHES = Crashes()
-QueueState = Literal["waiting", "running", "ended"]
-WAITING: QueueState = "waiting"
-RUNNING: QueueState = "running"
-ENDED: QueueState = "ended"
+Outcome = Literal["waiting", "running", "ended"] | Interrupted
 
 
-def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> QueueState | Interrupted:
-    """Return ``WAITING`` before the first session, ``RUNNING``, ``ENDED``, or what interrupted a session."""
+def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> Outcome:
+    """Return whether a run waits for its first session, runs or has ended, or what interrupted a session."""
     try:
         status = job_status(paths)
     except (ValueError, FileNotFoundError):
-        return ENDED  # the run was deleted
+        return "ended"  # the run was deleted or renamed
     placed = launchers.launch_state(paths)
     if placed in (launchers.PENDING, launchers.ACTIVE):
-        return RUNNING
+        return "running"
     if placed == launchers.DROPPED:
-        return Interrupted("dropped by its launcher before it started", dropped=True)
+        return Interrupted("dropped by its launcher before it started", crashes, dropped=True)
     if session_id(paths) == ticket.session:
-        return WAITING
+        return "waiting"
     return _session_outcome(paths, ticket, status, crashes)
 
 
-def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: Crashes) -> QueueState | Interrupted:
+def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: Crashes) -> Outcome:
     if status.state == "failed" and (read_json(paths.exit) or {}).get("disk_full"):
-        return Interrupted("the disk was full")
+        return Interrupted("the disk was full", crashes)
     if status.state == "stopped" and launchers.is_preempted(paths):
-        return Interrupted("preempted", step=status.global_step)
+        return Interrupted("preempted", crashes)
     if status.state in DEFINITE:
-        return ENDED
+        return "ended"
     end = session_end(paths.metrics, ticket.metrics_bytes)
     if not paths.exit.exists():
         is_over = control.stop_requests(paths) or (end is not None and end.reason in ("completed", "failed"))
-        return ENDED if is_over else Interrupted(status.reason, step=status.global_step)
-    if crashes.count >= MAX_CRASHES and status.global_step <= crashes.step:
-        return ENDED
-    return Interrupted(status.reason, crashed=True, step=status.global_step)
+        return "ended" if is_over else Interrupted(status.reason, crashes)
+    crashes = Crashes(crashes.count + 1 if status.global_step <= crashes.step else 1, status.global_step)
+    return "ended" if crashes.count > MAX_CRASHES else Interrupted(status.reason, crashes)
 
 
 def supervise_next_session(
@@ -187,10 +183,10 @@ def supervise_next_session(
     with contextlib.suppress(OSError):
         _log_to(paths.log_supervisor)
     found = outcome(paths, ticket)
-    if found not in (RUNNING, ENDED):
+    if found not in ("running", "ended"):
         try:
             require_plain_files(paths)
-            _run(paths, ticket, devices, slots, is_first=found == WAITING)
+            _run(paths, ticket, devices, slots, is_first=found == "waiting")
         except (StartError, OSError) as error:
             print(error_text(error), file=sys.stderr, flush=True)
             time.sleep(RETRY_S)
@@ -200,22 +196,18 @@ def supervise_next_session(
             record = {"time": time.time(), "code": 1, "message": error_text(error)}
             with contextlib.suppress(OSError):
                 atomic_write(paths.exit, json.dumps(record) + "\n")
-            found = ENDED
-    while found != ENDED and (found := outcome(paths, ticket, crashes)) == RUNNING:
+            found = "ended"
+    while found != "ended" and (found := outcome(paths, ticket, crashes)) == "running":
         time.sleep(FOLLOW_S)
-    if found == ENDED:
+    if found == "ended":
         queue.remove(ticket.run)
-        with contextlib.suppress(FileNotFoundError):  # the run was deleted
-            if paths.id != ticket.run:
-                queue.remove(paths.id)
         queue.revive()
         return None
     if isinstance(found, Interrupted):
         print(f"{ticket.run} is queued again: {found.reason}", file=sys.stderr, flush=True)
         if found.dropped:
             time.sleep(RETRY_S)
-        if found.crashed:
-            return Crashes(crashes.count + 1 if found.step <= crashes.step else 1, found.step)
+        return found.crashes
     return crashes
 
 

@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from inspect import formatannotation
-from itertools import count
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import count, starmap
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from echelon.files import atomic_write, fsync, make_folder, open_own
 from echelon.jobs import lock
@@ -71,10 +69,6 @@ class Ticket:
     inode: int = 0
     """Number of the run's folder, which a copy does not have."""
     queued_at: float = 0.0
-
-    def shares_device(self, other: Ticket) -> bool:
-        both = {self.device, other.device}
-        return len(both) == 1 or (GPU in both and CPU not in both)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +185,7 @@ class Queue:
             if name == ticket.run:
                 break
             other = None if name in taken else self.ticket(name)
-            if other is not None and (on_hosts or ticket.shares_device(other)):
+            if other is not None and (on_hosts or share_device(ticket.device, other.device)):
                 return name
         return ""
 
@@ -243,32 +237,8 @@ class Queue:
     def has_supervisor(self, run: str) -> bool:
         return lock.is_held(self._tickets / run)
 
-    def name_of(self, handle: int) -> str:
-        """Return the run of a locked ticket, which may have been renamed; empty where the ticket was removed."""
-        return next((name for name in self.runs() if self.is_claimed(name, handle)), "")
-
-    def follow_renamed(self) -> None:
-        """Give tickets and slots the new names of runs whose folders were renamed."""
-        if not (lost := [name for name in self.runs() if not os.path.lexists(self.home / name)]):
-            return
-        with self.editing(), os.scandir(self.home) as entries:
-            folders = {entry.inode(): entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
-            for old in lost:
-                ticket = self.ticket(old)
-                new = folders.get(ticket.inode, "") if ticket else ""
-                if ticket is None or not new or requested_at(self.home / new) > ticket.queued_at:
-                    continue
-                with contextlib.suppress(FileNotFoundError):
-                    (self._tickets / old).rename(self._tickets / new)
-                    words = [new if name == old else name for name in read_text(self._order).splitlines()]
-                    atomic_write(self._order, "".join(f"{name}\n" for name in words))
-                    for slot in self._slots.iterdir():
-                        if read_text(slot) == old:
-                            slot.write_text(new)
-
     def revive(self, runs: Sequence[str] | None = None) -> list[str]:
         """Start a supervisor for each ticket, or those of ``runs``, that has none; return their runs."""
-        self.follow_renamed()
         names = self.runs()[:MAX_WAITERS] if runs is None else runs
         dead = [name for name in names if self.ticket(name) is not None and not self.has_supervisor(name)]
         if dead:
@@ -285,34 +255,23 @@ class Queue:
                 ).returncode = 0
         return dead
 
-    def wait(self, ticket: Ticket, handle: int, poll_s: float) -> tuple[Ticket, tuple[str, ...], list[int]] | None:
-        """Wait until a run starts; None where its ticket was removed. Revive the supervisor before this one.
+    def wait(self, ticket: Ticket, handle: int, poll_s: float) -> tuple[tuple[str, ...], list[int]] | None:
+        """Wait until a run starts, as ``try_start``; None where its ticket was removed.
 
-        The run of the returned ticket is named as its folder is now.
+        Meanwhile the supervisor before this one is revived.
         """
         for look in count(1):
             names: list[str] = []
             with contextlib.suppress(ValueError, OSError):
-                if not os.path.lexists(self.home / ticket.run):
-                    self.follow_renamed()
                 if not self.is_claimed(ticket.run, handle):
-                    if not (run := self.name_of(handle)):
-                        return None
-                    ticket = replace(ticket, run=run)
+                    return None
                 if found := self.try_start(ticket):
-                    return ticket, *found
+                    return found
                 names = self.runs()[:MAX_WAITERS]
                 if look % LOOKS_PER_CHECK == 0:
                     self.revive([names[names.index(ticket.run) - 1]])
             time.sleep(poll_s * min(5.0, 1.0 + len(names) / 50))
         raise AssertionError("unreachable")
-
-
-def requested_at(folder: Path) -> float:
-    """Return when the run of a folder was requested [s since the epoch]; infinity where that is unknown."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        return float(json.loads(read_text(folder / "spec.json"))["created"])
-    return math.inf
 
 
 Row = TypeVar("Row")
@@ -328,26 +287,22 @@ def read_text(path: Path) -> str:
         return file.read(MAX_BYTES).decode(errors="replace")
 
 
-IS_VALID: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: type(value) is str,
-    "bool": lambda value: type(value) is bool,
-    "int": lambda value: type(value) is int and value >= 0,
-    "float": lambda value: type(value) is float,
-    "list[str]": lambda value: type(value) is list and all(type(item) is str for item in value),
-    "dict[str, int]": lambda value: type(value) is dict and all(type(item) is int for item in value.values()),
-}
-
-
 def parsed(cls: type[Row], text: str, **known: str) -> Row | None:
     """Return the dataclass of a JSON text; None where it is damaged."""
-    types = {each.name: each.type for each in fields(cls)}  # pyright: ignore[reportArgumentType]
-    columns = {name: kind if isinstance(kind, str) else formatannotation(kind) for name, kind in types.items()}
     try:
         row = {**json.loads(text), **known}
-        values = {name: row[name] for name in columns}
+        values = {name: (row[name], hint) for name, hint in get_type_hints(cls).items()}
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return cls(**values) if all(IS_VALID[columns[name]](value) for name, value in values.items()) else None
+    return cls(**{name: value for name, (value, _) in values.items()}) if all(starmap(_is, values.values())) else None
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a JSON value has a type; integers are not negative."""
+    kind, items = get_origin(hint) or hint, get_args(hint)
+    if type(value) is not kind or not items:
+        return type(value) is kind and (kind is not int or value >= 0)
+    return all(_is(item, items[-1]) for item in (value.values() if kind is dict else value))
 
 
 def demand_of(kind: str, config: Mapping[str, Any]) -> tuple[str, int]:
@@ -386,6 +341,10 @@ def free_slots(slots: Mapping[str, int], taken: Iterable[str]) -> dict[str, int]
         device: 0 if not used[device] and gpu_processes(device) else max(0, count - used[device])
         for device, count in slots.items()
     }
+
+
+def share_device(*devices: str) -> bool:
+    return len({*devices}) == 1 or (GPU in devices and CPU not in devices)
 
 
 def resolved_device(device: str) -> str:

@@ -26,10 +26,9 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from echelon.jobs.queue import Crashes, supervise_next_session
 
-    crashes = supervise_next_session(queue, *found, Crashes(*earlier))
+    crashes = supervise_next_session(queue, ticket, *found, Crashes(*earlier))
     if crashes is not None:
         # a new process releases the slots, the locks and the memory of this one
-        folder = queue.home / (queue.name_of(handle) or folder.name)
         os.execv(WAITER[0], [*WAITER, str(folder), *map(str, crashes)])
     return 0
 

@@ -119,17 +119,11 @@ def _require_valid(slots: list[str] | None, launcher: str | None) -> None:
 def _change_settings(
     queue: Queue, paused: bool | None, slots: list[str] | None, launcher: str | None, at_once: int | None
 ) -> None:
+    given = {"paused": paused, "launcher": "" if launcher == LOCAL else launcher, "at_once": at_once}
     with queue.editing():
         before = queue.settings()
-        queue.set(
-            replace(
-                before,
-                paused=before.paused if paused is None else paused,
-                slots={**before.slots, **dict(map(parse_slots, slots or ()))},
-                launcher=before.launcher if launcher is None else "" if launcher == LOCAL else launcher,
-                at_once=at_once or before.at_once,
-            )
-        )
+        changed = {name: value for name, value in given.items() if value is not None}
+        queue.set(replace(before, slots={**before.slots, **dict(map(parse_slots, slots or ()))}, **changed))
 
 
 def _move(queue: Queue, names: list[str], place: str) -> None:

@@ -81,7 +81,7 @@ def test_move_pause_slots_and_rm(echelon, waiting):
 
 
 MISTAKES = {
-    "an unknown run": (("nothing", "--move", "first"), 3, "run 'nothing' is not in the queue"),
+    "an unknown run": (("nothing", "--move", "first"), 3, "run 'nothing' does not exist"),
     "no place": (("{first}", "--move", "9"), 2, "place '9' is no place of the queue, expected 1 to 2, first or last"),
     "no device": (("--slots", "cpu"), 2, "slots 'cpu' are no DEVICE=NUMBER"),
     "a device that does not exist": (("--slots", "cuda:9=1"), 2, "device 'cuda:9' does not exist (have: cpu"),
@@ -119,7 +119,7 @@ def test_run_without_queue_names_the_runs_that_share_its_device(echelon, waiting
     with queue.editing():
         held = [handle for paths in (*running, sweep) for handle in queue.take_slots(paths.id, ["cpu"])]
     found = contention("train", {"device": "cpu"})
-    assert found == "2 runs on cpu, 2 more wait: this one shares the device; with --queue it would wait"
+    assert found == f"shares cpu with {running[0].id}, {running[1].id}; with --queue it would wait"
     assert contention("train", {"device": "cuda:3"}) == ""
 
     def refuse(*_: object, **__: object) -> None:

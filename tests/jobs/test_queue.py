@@ -19,10 +19,10 @@ from echelon.jobs.kinds import KINDS
 from echelon.jobs.launch import StartError, launch
 from echelon.jobs.process import send_signal
 from echelon.jobs.queue import MAX_CRASHES, Interrupted, enqueue, find_queued, open_queue
-from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import is_waiting, job_status
 from echelon.jobs.tickets import MAX_WAITERS, Ticket, demand_of, devices_of, free_slots
-from echelon.runs import RunNotFoundError, RunPaths, create_run, list_runs, runs_home
+from echelon.runs import RunNotFoundError, RunPaths, list_runs, runs_home
 from tests.jobs.conftest import FILES, begin_session, change_boot_id, process_identity, wait_for
 from tests.jobs.queued import Machine, change, count, order, processes, put
 from tests.jobs.stand_ins import WAITER
@@ -249,43 +249,12 @@ def test_nothing_starts_while_something_is_in_the_way(monkeypatch, obstacle, rea
     assert machine.completed[paths.id] == 1
 
 
-def test_renamed_run_keeps_its_place_and_its_slot_and_starts(monkeypatch):
-    machine, first, second, found = Machine(monkeypatch), put(0), put(1), open_queue()
-    (handle,) = found.take_slots(second.id, ["cpu"])
-    names = [paths.root.rename(paths.root.with_name(name)).name for paths, name in ((first, "one"), (second, "two"))]
-    found.follow_renamed()
-    assert order() == names and found.taken() == {"two": ["cpu"]}
-    assert job_status(RunPaths(found.home / "one")).state == "queued"
-    os.close(handle)
-    machine.drain()
-    assert [machine.completed[name] for name in names] == [1, 1] and order() == []
-
-
-def test_waiting_supervisor_follows_its_renamed_run():
-    paths, found = put(), open_queue()
-    ticket, handle = found.ticket(paths.id), found.claim(paths.id)
-    paths.root.rename(paths.root.with_name("renamed"))
-    started, devices, slots = found.wait(ticket, handle, 0.0)
-    assert (started.run, devices, found.taken()) == ("renamed", ("cpu",), {"renamed": ["cpu"]})
-    for opened in (handle, *slots):
-        os.close(opened)
-
-
-def test_ticket_of_a_deleted_run_is_not_given_to_a_later_folder_with_its_number():
-    paths, later, found = put(), create_run("later"), open_queue()
-    shutil.rmtree(paths.root)
-    write_spec(later, JobSpec(kind="train", config={}))
-    row = json.loads(paths.queued.read_text())
-    paths.queued.write_text(json.dumps({**row, "inode": later.root.stat().st_ino}))
-    found.follow_renamed()
-    assert order() == [paths.id]
-
-
-def test_deleted_run_leaves_the_queue(monkeypatch):
+@pytest.mark.parametrize("leave", [shutil.rmtree, lambda root: root.rename(root.with_name("other"))])
+def test_deleted_or_renamed_run_leaves_the_queue(monkeypatch, leave):
     machine, paths = Machine(monkeypatch), put()
-    shutil.rmtree(paths.root)
+    leave(paths.root)
     machine.drain()
-    assert not machine.sessions
+    assert not machine.sessions and order() == []
 
 
 def test_run_waits_for_earlier_ones_of_its_device_only():
@@ -311,11 +280,11 @@ def test_resumed_run_waits_until_its_next_session(monkeypatch):
 def test_outcome_of_a_stop_without_an_exit_record_is_an_end():
     paths = put()
     ticket = open_queue().ticket(paths.id)
-    assert queue.outcome(paths, ticket) == queue.WAITING
+    assert queue.outcome(paths, ticket) == "waiting"
     begin_session(paths, 1)
     assert isinstance(queue.outcome(paths, ticket), Interrupted)
     paths.stop.write_text("now 1.0 command\n")
-    assert queue.outcome(paths, ticket) == queue.ENDED
+    assert queue.outcome(paths, ticket) == "ended"
 
 
 @pytest.fixture
