@@ -21,10 +21,7 @@ export interface Addresses {
   moment(): string;
 }
 
-const FILMS: readonly (FilmShape & { label: string })[] = [
-  { label: "Highlights as a video, 20 s", width: 1280, height: 720, fps: 24, format: "video" },
-  { label: "Highlights as a GIF", width: 400, height: 224, fps: 10, format: "gif", zoom: 1.5 },
-];
+const FILM: FilmShape = { width: 1280, height: 720, fps: 24, formats: ["mp4", "webm"] };
 
 const STATUS_MS = 2500; // how long a status message is shown
 
@@ -56,7 +53,7 @@ export class SharePanel {
   private readonly filmed = el("div", { class: "film-progress small" });
   private readonly filmBar = el("i");
   private readonly filmText = el("span");
-  private readonly films: HTMLElement[];
+  private readonly filmRow: HTMLElement;
   private film: FilmMaker | null = null;
   private statusAt = 0;
 
@@ -71,7 +68,7 @@ export class SharePanel {
       return made;
     };
     this.link = row(ICONS.link, "Copy a link to this moment", () => void this.copy());
-    this.films = FILMS.map((shape) => row(ICONS.film, shape.label, () => void this.makeFilm(shape)));
+    this.filmRow = row(ICONS.film, "Highlights as a video, 20 s", () => void this.makeFilm());
     this.filmed.hidden = true;
     this.filmed.append(
       el("div", { class: "film-picture" }),
@@ -82,7 +79,7 @@ export class SharePanel {
     this.root = dialog("share", "Share", () => (state.showShare = false), [
       this.link,
       row(ICONS.picture, "Save a picture (Z)", () => void this.savePicture()),
-      ...this.films,
+      this.filmRow,
       this.filmed,
       this.file,
       this.noLink,
@@ -101,8 +98,7 @@ export class SharePanel {
     this.noLink.hidden = match.id !== "file";
     this.file.hidden = !inCatalogue(match);
     // highlights tell the match
-    const filmable = this.film === null && mayShow(this.state, lastTick(match));
-    for (const row of this.films) row.hidden = !filmable;
+    this.filmRow.hidden = this.film !== null || !mayShow(this.state, lastTick(match));
     if (inCatalogue(match)) this.file.href = this.addresses.file(match.id);
     if (performance.now() - this.statusAt > STATUS_MS) setText(this.note, "");
   }
@@ -116,11 +112,11 @@ export class SharePanel {
   }
 
   /** Save the highlights as a film; playback pauses, so that the machine has time for it. */
-  private async makeFilm(shape: FilmShape): Promise<void> {
+  private async makeFilm(): Promise<void> {
     const { match } = this.state;
     if (!match || this.film) return;
     this.state.playing = false;
-    const film = new FilmMaker(match, shape, REEL_S, this.shown.tier());
+    const film = new FilmMaker(match, FILM, REEL_S, this.shown.tier());
     this.film = film;
     this.filmed.firstElementChild?.replaceChildren(film.canvas);
     this.showFilm(true);

@@ -13,7 +13,7 @@ import type { TierName } from "../quality";
 import { Screen } from "../screen";
 import { type MatchState, type ViewerState, defaults } from "../state";
 import { WorkerLink } from "../workers/link";
-import type { FilmCalls, FilmFormat, FilmWish } from "../workers/messages";
+import type { FilmCalls, FilmFormat } from "../workers/messages";
 import { plaqueOf } from "../render/overlay/plaque";
 
 const WAIT_MS = 15; // interval at which a frame that is not complete is tried again
@@ -26,8 +26,7 @@ export interface FilmShape {
   readonly width: number; // [px]
   readonly height: number; // [px]
   readonly fps: number;
-  readonly format: FilmWish;
-  readonly zoom?: number; // size of the picture that is scaled down to the film's, relative to it; 1 without
+  readonly formats: readonly FilmFormat[]; // one of them, the first that the browser can encode
 }
 
 /** Return a match whose cursor is independent of another's, over the same source. */
@@ -65,9 +64,9 @@ export class FilmMaker {
     // a caption is complete when its moment has ended, and then has to be read
     const moments = match.moments.map(({ from, to, rank }) => ({ from, to: to + READ_S, rank }));
     this.spans = typeof part === "number" ? chooseSpans(moments, seconds, Math.max(1, part - HOLD_S)) : part;
-    const { width, height, zoom = 1 } = shape;
+    const { width, height } = shape;
     Object.assign(this.canvas, { width, height });
-    const size: [number, number] = [Math.round(width * zoom), Math.round(height * zoom)];
+    const size: [number, number] = [width, height];
     this.screen = new Screen(document.createElement("canvas"), document.createElement("canvas"), tier, false, size);
     const { state } = this;
     state.match = secondCursor(match);
@@ -94,24 +93,23 @@ export class FilmMaker {
       new Worker(new URL("../workers/film.worker.ts", import.meta.url), { type: "module" }),
     );
     try {
-      const { width, height, fps } = this.shape;
-      const { format } = await worker.request("start", { width, height, fps, format: this.shape.format });
+      const { width, height, fps, formats } = this.shape;
+      const format = await worker.request("start", { width, height, fps, formats });
       let made = 0;
-      const add = async (cut: boolean) => {
+      const add = async () => {
         const bitmap = await createImageBitmap(this.canvas);
-        await worker.request("frame", { bitmap, number: made, cut }, [bitmap]);
+        await worker.request("frame", { bitmap, number: made }, [bitmap]);
         progress(++made);
       };
       for (const span of this.spans) {
         for (let number = 0; number < this.count(span); number++) {
           await this.draw(span[0] + (number + 1) / this.shape.fps, number === 0);
-          await add(number === 0);
+          await add();
         }
       }
-      while (made < this.frames) await add(false);
+      while (made < this.frames) await add();
       const bytes = await worker.request("finish", null);
-      const type = format === "gif" ? "image/gif" : `video/${format}`;
-      return { film: new Blob([bytes], { type }), format };
+      return { film: new Blob([bytes], { type: `video/${format}` }), format };
     } finally {
       worker.close();
       this.screen.close();
