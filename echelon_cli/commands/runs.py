@@ -19,7 +19,6 @@ from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, tra
 from echelon.telemetry.snapshot import read_snapshot
 from echelon_cli import eval_tables, output
 from echelon_cli.commands.export import export
-from echelon_cli.commands.heat import heat
 from echelon_cli.commands.logs import logs
 from echelon_cli.commands.queue import queue
 from echelon_cli.commands.stop import stop, wait
@@ -292,7 +291,6 @@ def _draw(chosen: list[Any], name: str) -> None:
 
 
 app.command("export", rich_help_panel=FIND)(export)
-app.command("heat", rich_help_panel=FIND)(heat)
 app.command("logs", rich_help_panel=CONTROL)(logs)
 app.command("wait", rich_help_panel=CONTROL)(wait)
 app.command("stop", rich_help_panel=CONTROL)(stop)

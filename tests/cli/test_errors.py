@@ -45,7 +45,6 @@ MISTAKES = (
     ("runs list --filter", 2, "--filter"),
     ("runs logs fox -n abc", 2, "--lines"),
     (f"runs logs fox -n {'9' * 23}", 2, "--lines"),
-    ("runs heat fox --kind x", 2, "--kind"),
     ("runs export fox", 2, "nothing to export, expected one of --csv, --tensorboard, --wandb"),
     ("runs export latest --csv none/a", 1, NO_FOLDER),
     ("runs queue --launcher pbs", 2, "launcher 'pbs' does not exist, expected one of: ray, slurm"),
