@@ -11,7 +11,7 @@ from pathlib import Path
 
 from echelon.files import error_text
 from echelon.jobs.tickets import PYTHON_MODULE
-from echelon.runs import HOME_VARIABLE
+from echelon.runs import HOME_VARIABLE, RunPaths, match_id
 
 START_LIMIT_S = 20.0
 END_LIMIT_S = 3.0
@@ -51,16 +51,9 @@ class ViewerServer:
 
     def open_replay(self, run: str, name: str) -> ViewerAddress:
         """Return the address of the match in replay file ``name`` of a run, and open it as ``open`` does."""
-        from echelon.server.catalogue import ReplayCatalogue
-
-        catalogue = ReplayCatalogue(self.home)
-        try:
-            found = [match.id for match in catalogue.matches() if match.run == run and match.path.name == name]
-        finally:
-            catalogue.close()
-        if not found:
+        if not (RunPaths(self.home / run).replays / name).is_file():
             return ViewerAddress(problem=f"replay {name!r} of run {run!r} no longer exists")
-        return self.open(found[0])
+        return self.open(match_id(run, name))
 
     def _start(self) -> str:
         """Start a server and return its address; ``ValueError`` with the reason where it does not start."""

@@ -6,7 +6,7 @@ export type Layout = ReadonlyMap<string, string>;
 type Press = Pick<KeyboardEvent, "key" | "code" | "shiftKey">;
 
 const MOVES = ["w", "a", "s", "d"];
-const SIGNS: Record<string, string> = {
+export const SIGNS: Record<string, string> = {
   BracketLeft: "[",
   BracketRight: "]",
   Slash: "/",

@@ -1,7 +1,7 @@
 // Controls of a seat and what triggers them: keys and mouse buttons by their physical place, gamepad buttons by their
 // number in the standard mapping. Every row can be changed; changes are kept in the browser's storage. Pure.
 
-import { placeLabel } from "../keys";
+import { SIGNS, placeLabel } from "../keys";
 import { parseFields } from "../storage";
 
 export type Command =
@@ -120,17 +120,9 @@ const WORDS: Record<string, string> = {
   Mouse1: "Middle button",
   Mouse2: "Right button",
   Space: "Space",
-  BracketLeft: "[",
-  BracketRight: "]",
+  ...SIGNS,
   Slash: "?",
-  Backslash: "\\",
-  Comma: ",",
-  Period: ".",
-  Semicolon: ";",
-  Quote: "'",
   Minus: "−",
-  Equal: "=",
-  Backquote: "`",
   ArrowUp: "↑",
   ArrowDown: "↓",
   ArrowLeft: "←",

@@ -8,7 +8,7 @@ import { smooth } from "../interpolate";
 import { SCENE } from "../palette";
 import { worldPoint } from "../spaces";
 import { Instances } from "./instances";
-import { hashRandom } from "./random";
+import { NOISE, hashRandom } from "./random";
 import { PLAIN_CURVE, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 import type { Tier } from "../quality";
 
@@ -113,16 +113,7 @@ in vec2 vThin;
 flat in vec2 vTurn;
 out vec4 fragColour;
 #ifdef RICH
-float hash(vec2 p) {
-  vec3 q = fract(vec3(p.xyx) * 0.1031);
-  q += dot(q, q.yzx + 33.33);
-  return fract((q.x + q.y) * q.z);
-}
-float noise(vec2 p) {
-  vec2 i = floor(p), f = fract(p);
-  f = f * f * (3.0 - 2.0 * f);
-  return mix(mix(hash(i), hash(i + vec2(1, 0)), f.x), mix(hash(i + vec2(0, 1)), hash(i + vec2(1, 1)), f.x), f.y);
-}
+${NOISE}
 #endif
 void main() {
   float inside = max(0.0, 1.0 - dot(vAt, vAt));
@@ -130,7 +121,7 @@ void main() {
   vec3 light = vLight;
 #ifdef RICH
   vec2 p = mat2(vTurn.x, vTurn.y, -vTurn.y, vTurn.x) * vAt * 2.3 + vTurn * 9.0;
-  float rag = 0.6 * noise(p) + 0.28 * noise(p * 2.3 + 3.0) + 0.12 * noise(p * 5.1);
+  float rag = 0.6 * noise2(p) + 0.28 * noise2(p * 2.3 + 3.0) + 0.12 * noise2(p * 5.1);
   soft = smoothstep(0.0, 0.75, inside * (0.35 + 1.3 * rag));
   light *= 0.87 + 0.26 * rag;
 #endif

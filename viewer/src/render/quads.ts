@@ -116,7 +116,7 @@ void main() {
   float r = length(vAt);
   if (r > 1.0) discard;
   float kind = vShape.x, age = vShape.z;
-  float rag = noise(vAt * 2.6 + vShape.y * 7.0) * 0.65 + noise(vAt * 6.0 - vShape.y * 3.0) * 0.35;
+  float rag = noise2(vAt * 2.6 + vShape.y * 7.0) * 0.65 + noise2(vAt * 6.0 - vShape.y * 3.0) * 0.35;
   vec3 light = vLight.rgb;
   float alpha = 1.0;
   if (kind < 0.5) {

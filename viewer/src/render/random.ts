@@ -6,13 +6,16 @@ export function hashRandom(seed: number, k: number): number {
   return x - Math.floor(x);
 }
 
-/** Smooth noise in [0, 1] over the plane. */
+/** Pseudo-random numbers of points, and smooth noise in [0, 1] over the plane. */
 export const NOISE = /* glsl */ `
-float noise(vec2 p) {
+float hash2(vec2 p) {
+  vec3 q = fract(vec3(p.xyx) * 0.1031);
+  q += dot(q, q.yzx + 33.33);
+  return fract((q.x + q.y) * q.z);
+}
+float noise2(vec2 p) {
   vec2 i = floor(p), f = fract(p);
   f = f * f * (3.0 - 2.0 * f);
-  vec4 h = fract(sin(vec4(dot(i, vec2(127.1, 311.7)), dot(i + vec2(1, 0), vec2(127.1, 311.7)),
-    dot(i + vec2(0, 1), vec2(127.1, 311.7)), dot(i + vec2(1, 1), vec2(127.1, 311.7)))) * 43758.5453);
-  return mix(mix(h.x, h.y, f.x), mix(h.z, h.w, f.x), f.y);
+  return mix(mix(hash2(i), hash2(i + vec2(1, 0)), f.x), mix(hash2(i + vec2(0, 1)), hash2(i + vec2(1, 1)), f.x), f.y);
 }
 `;

@@ -18,7 +18,7 @@ ${NOISE}
 ${IS_SECTION}
 // plain around the map: mottled, with lines every ten voxels and a frame around the map
 float apron(vec2 p) {
-  float mottle = 0.86 + 0.2 * noise(p * 0.06) + 0.08 * noise(p * 0.5);
+  float mottle = 0.86 + 0.2 * noise2(p * 0.06) + 0.08 * noise2(p * 0.5);
   vec2 grid = abs(fract(p / 10.0 + 0.5) - 0.5) * 10.0;
   vec2 px = fwidth(p);
   vec2 line = 1.0 - smoothstep(vec2(0.04), vec2(0.04) + px * 1.2, grid);

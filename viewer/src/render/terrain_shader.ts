@@ -3,6 +3,7 @@
 
 import { Appearance } from "../palette";
 import { CUTAWAY } from "./cutaway";
+import { NOISE } from "./random";
 
 const APPEARANCE_CONSTANTS = Object.entries(Appearance)
   .filter(([, value]) => typeof value === "number")
@@ -17,21 +18,11 @@ vec3 faceNormal(float face) {
 }
 `;
 
-const NOISE = /* glsl */ `
-float hash2(vec2 p) {
-  vec3 q = fract(vec3(p.xyx) * 0.1031);
-  q += dot(q, q.yzx + 33.33);
-  return fract((q.x + q.y) * q.z);
-}
+const NOISE_3D = /* glsl */ `
 float hash3(vec3 p) {
   p = fract(p * 0.1031);
   p += dot(p, p.zyx + 31.32);
   return fract((p.x + p.y) * p.z);
-}
-float noise2(vec2 p) {
-  vec2 i = floor(p), f = fract(p);
-  f = f * f * (3.0 - 2.0 * f);
-  return mix(mix(hash2(i), hash2(i + vec2(1, 0)), f.x), mix(hash2(i + vec2(0, 1)), hash2(i + vec2(1, 1)), f.x), f.y);
 }
 float fbm2(vec2 p) { return 0.55 * noise2(p) + 0.3 * noise2(p * 2.13 + 7.1) + 0.15 * noise2(p * 4.31 + 3.7); }
 float noise3(vec3 p) {
@@ -184,6 +175,7 @@ in vec3 vVoxel;
 flat in vec4 vCode;
 in float vOpen;
 ${NOISE}
+${NOISE_3D}
 ${SURFACES}
 Surface surfaceOf(vec3 normal_vox) {
   int appearance = int(vCode.x + 0.5);
