@@ -79,9 +79,9 @@ def recipe(*phases: Phase) -> tuple[Phase, ...]:
 THIRDS = (Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL, 2 / 3), Phase(RECIPE | LONG))
 ARMS: dict[str, tuple[Phase, ...]] = {
     "recipe": recipe(*THIRDS),
-    "recipe, overlapped": recipe(*(replace(phase, changes={**phase.changes, "ppo.overlap": True}) for phase in THIRDS)),
+    "recipe-overlapped": recipe(*(replace(phase, changes={**phase.changes, "ppo.overlap": True}) for phase in THIRDS)),
     "preset": (Phase({}),),
-    "recipe, 16 steps to the end": recipe(Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL)),
+    "recipe-short": recipe(Phase(RECIPE, 1 / 3), Phase(RECIPE | SMALL)),
 }
 """Training arms by decreasing expectation."""
 
@@ -125,7 +125,10 @@ class Deadline:
         now, first = time.monotonic(), self._began is None
         self._longest = 0.0 if self._began is None else max(self._longest, now - self._began)
         self._began = now
-        return first or now + max(60.0 * minutes, self._longest) <= self._end
+        allowed = first or now + max(60.0 * minutes, self._longest) <= self._end
+        if not allowed:
+            print("no time is left: run the part again")
+        return allowed
 
 
 class Parity:
@@ -184,7 +187,7 @@ def train(results: Results, deadline: Deadline, options: argparse.Namespace) -> 
             continue
         if not deadline.allows(options.arm_minutes + EVALUATION_MINUTES):
             return True
-        arm = Arm(options.folder / "arms" / name.replace(" ", "-").replace(",", ""), options)
+        arm = Arm(options.folder / "arms" / name, options)
         stats = arm.train(ARMS[name])
         for kind, rates in (
             ("mean", (stats.win_rate, stats.win_low, stats.win_high)),
