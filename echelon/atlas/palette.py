@@ -46,8 +46,6 @@ STRANDED = Swatch((136, 44, 78), "x")
 COLOURS: NDArray[np.float64] = np.array([SWATCHES[spec.material].colour for spec in MATERIALS], np.float64) / 255
 LETTERS = "".join(SWATCHES[spec.material].letter for spec in MATERIALS)
 
-HEIGHT_RAMP: tuple[Rgb, ...] = ((38, 60, 48), (74, 110, 66), (168, 158, 92), (190, 130, 84), (224, 214, 206))
-"""Colours from low to high."""
 COST_RAMP: tuple[Rgb, ...] = ((253, 231, 100), (94, 201, 98), (33, 145, 140), (59, 82, 139), (68, 1, 84))
 """Colours from low to high path cost."""
 

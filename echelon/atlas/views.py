@@ -13,7 +13,6 @@ from echelon.atlas.palette import (
     BLUE,
     COLOURS,
     COST_RAMP,
-    HEIGHT_RAMP,
     LETTERS,
     RED,
     STRANDED,
@@ -30,8 +29,6 @@ from echelon.nav.field import ZoneField
 from echelon.sim.world import BLOCKS_MOVE, Material
 
 ALL_BUT_AIR = np.arange(len(COLOURS)) != Material.AIR
-DIGITS = ".123456789abcdefghijklmnopqrstuvwxyz" + "^" * 64
-"""Letter of each height, starting at the ground."""
 SUN_SLOPE = 2.0
 """Descent of the sun's rays per voxel of horizontal distance."""
 SHADOW = 0.66
@@ -42,8 +39,6 @@ CREVICE_VOX = 4.0
 """Height difference of a neighbour at which its darkening is at the maximum [vox]."""
 LOWEST, HIGHEST = 0.96, 1.24
 """Brightness of the lowest and the highest columns."""
-BELOW_LAYER = 0.5
-"""Brightness factor of terrain below the layer of a slice."""
 FADED = 0.42
 """Brightness factor of terrain that is not walkable in the path-cost view."""
 MAX_COST_PERCENTILE = 98.0
@@ -77,28 +72,6 @@ class MapView:
 
 def terrain(scene: Scene) -> MapView:
     return _top_view(scene.material)
-
-
-def heights(scene: Scene) -> MapView:
-    height = top_height(scene.material, BLOCKS_MOVE)
-    most = max(int(height.max()), 1)
-    levels = sorted({0, most // 4, most // 2, most * 3 // 4, most})
-    shown = ramp(HEIGHT_RAMP, np.array(levels) / most)
-    key = tuple((Swatch(_rgb(c), DIGITS[z]), f"{z} high") for z, c in zip(levels, shown, strict=True))
-    return MapView(colour=ramp(HEIGHT_RAMP, height / most), letter=_digits(height), height=height, key=key)
-
-
-def layer(scene: Scene, z: int) -> MapView:
-    """Return the view of layer ``z``, with terrain below it darkened; raise ``ValueError`` for a layer off the map."""
-    depth = scene.size[2]
-    if not 0 <= z < depth:
-        raise ValueError(f"layer is {z}, expected 0 to {depth - 1}")
-    below = _top_view(scene.material[: z + 1])
-    cut = scene.material[z]
-    filled = cut != Material.AIR
-    colour = np.where(filled[..., None], COLOURS[cut], below.colour * BELOW_LAYER)
-    key = (*_material_key(cut), (Swatch(_rgb(COLOURS[Material.DIRT] * BELOW_LAYER), " "), "open, terrain below"))
-    return MapView(colour=colour, letter=_letters(cut), height=np.where(filled, z + 1, 0), key=key, lit=False)
 
 
 def path_cost(scene: Scene, field: ZoneField) -> MapView:
@@ -159,10 +132,6 @@ def _top_view(material: NDArray[np.uint8]) -> MapView:
 
 def _letters(material: NDArray[np.uint8]) -> NDArray[np.str_]:
     return np.array(list(LETTERS))[material]
-
-
-def _digits(level: NDArray[np.int64]) -> NDArray[np.str_]:
-    return np.array(list(DIGITS))[level]
 
 
 def _material_key(shown: NDArray[np.uint8]) -> tuple[Key, ...]:

@@ -61,10 +61,6 @@ def world(
     ] = None,
     maps: MapsOption = None,
     max_distance_ratio: RatioOption = None,
-    layer: Annotated[
-        int | None, option("--layer", "Draw the slice at this height [vox]; default: from above.", "Z")
-    ] = None,
-    heights: Annotated[bool, option("--heights", "Draw the height of every column.")] = False,
     nav: Annotated[
         str | None,
         option(
@@ -79,7 +75,7 @@ def world(
     png: Annotated[Path | None, option("--png", "Write the drawing as PNG.", "FILE")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Generate the map of a seed, or read a map, and draw it: from above, a slice, heights or paths to the zone."""
+    """Generate the map of a seed, or read a map, and draw it: from above, or the paths of a class to the zone."""
     from echelon.atlas.render import png as as_png
     from echelon.atlas.statistics import world_statistics
 
@@ -92,7 +88,7 @@ def world(
     if generated is None and measure:
         raise typer.BadParameter("--measure is for a map that is generated; give a seed")
     title, scene = _find_scene(what, generated)
-    view, sheet = _chosen_view(scene, layer, heights, nav)
+    view, sheet = _chosen_view(scene, nav)
     if png is not None:
         write_output(png, as_png(scene, sheet))
     if as_json:
@@ -205,21 +201,13 @@ def _find_scene(what: str, generated: tuple[GeneratedMap, float] | None) -> tupl
         return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_from_replay(replay)
 
 
-def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, MapView]:
+def _chosen_view(scene: Scene, nav: str | None) -> tuple[str, MapView]:
     """Return the title of the requested view, and the view."""
     from echelon.atlas import views
     from echelon.nav.field import zone_field
     from echelon.nav.graph import RADIUS_OF_CHASSIS
     from echelon.sim.arsenal import Chassis
 
-    if sum((layer is not None, heights, nav is not None)) > 1:
-        raise ConfigError("--layer, --heights and --nav exclude each other; use one of them")
-    if layer is not None:
-        if not 0 <= layer < scene.size[2]:
-            raise ConfigError(f"layer is {layer}, expected 0 to {scene.size[2] - 1}")
-        return f"layer {layer}", views.layer(scene, layer)
-    if heights:
-        return "heights", views.heights(scene)
     if nav is None:
         return "from above", views.terrain(scene)
     names = [chassis.name.lower() for chassis in Chassis]

@@ -6,7 +6,7 @@ import pytest
 from echelon.atlas import palette, render, views
 from echelon.atlas.png import encode_png
 from echelon.nav.field import zone_field
-from echelon.sim.world import MATERIALS, Material
+from echelon.sim.world import MATERIALS
 from tests.atlas.worlds import EDGE, decode_png, handmade, scene
 
 
@@ -75,22 +75,6 @@ def test_sunlight_is_uniform_on_flat_ground():
     assert np.ptp(views.sunlight(np.zeros((6, 6), np.int64))) == 0
 
 
-def test_layer_view_darkens_terrain_below():
-    world = handmade()
-    view = views.layer(world, 3)
-    assert view.letter[4, 2] == "#" and view.letter[10, 10] == " "
-    dirt = palette.COLOURS[Material.DIRT]
-    assert np.allclose(view.colour[10, 10], dirt * views.BELOW_LAYER)
-    assert (views.layer(world, 5).letter == " ").all()
-    with pytest.raises(ValueError, match="layer is 12, expected 0 to 11"):
-        views.layer(world, 12)
-
-
-def test_height_view_letters_are_digits():
-    letter = views.heights(handmade()).letter
-    assert letter[4, 4] == "5" and letter[10, 10] == "."
-
-
 def test_path_cost_view_grows_with_distance_and_excludes_walls():
     world = handmade()
     view = views.path_cost(world, zone_field_of(world))
@@ -100,12 +84,7 @@ def test_path_cost_view_grows_with_distance_and_excludes_walls():
 
 def test_png_shows_zone_and_spawns():
     world = scene()
-    for view in (
-        views.terrain(world),
-        views.heights(world),
-        views.layer(world, 2),
-        views.path_cost(world, zone_field_of(world)),
-    ):
+    for view in (views.terrain(world), views.path_cost(world, zone_field_of(world))):
         pixels = decode_png(render.png(world, view))
         assert pixels.shape == (16 * 40, 16 * 40, 3)
         x, y = (int(v * 16) for v in world.starts[0][:2])

@@ -78,7 +78,7 @@ def test_world_plain_drawing_matches_golden(echelon):
 
 
 def test_world_views_differ(echelon):
-    views = [(), ("--layer", "2"), ("--heights",), ("--nav", "scout"), ("--nav", "heavy")]
+    views = [(), ("--nav", "scout"), ("--nav", "heavy")]
     pictures = [shown(echelon, "5", *SMALL, *view).partition("\n")[2] for view in views]
     assert len(set(pictures)) == len(views)
 
