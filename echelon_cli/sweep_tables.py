@@ -96,6 +96,12 @@ def _estimate_cells(metric: str, estimate: Estimate | None) -> tuple[str, str]:
     return value, "-" if low == "-" else f"{low} to {high}"
 
 
+def estimate_text(metric: str, estimate: Estimate | None) -> str:
+    """Return an estimate with its interval, ``-`` where there is none."""
+    value, bounds = _estimate_cells(metric, estimate)
+    return f"{value} ({bounds})" if bounds not in ("", "-") else value or "-"
+
+
 def _show_importance(results: SweepResults) -> None:
     if not results.importance:
         return

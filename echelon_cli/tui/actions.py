@@ -1,7 +1,7 @@
 """Actions of the dashboard on runs and the league: start, stop, resume, checkpoint, play a round.
 
-All block, so the app calls them in a thread. Each returns a notice and its role, and turns expected errors into
-notices. Modules that start processes are imported when needed, which keeps the dashboard's start fast.
+All block, so the app calls them in a thread. Each returns a notice and its role; the app shows a ``ValueError`` or
+``OSError`` as one. Modules that start processes are imported when needed, which keeps the dashboard's start fast.
 """
 
 import json
@@ -27,26 +27,19 @@ def stop(root: Path) -> ActionResult:
     from echelon.jobs import launch
 
     paths = RunPaths(root)
-    try:
-        if not job_status(paths).is_alive:
-            return f"{paths.id} is not running", "warn"
-        launch.stop(paths)
-        is_repeated = len(control.stop_requests(paths)) > 1
-    except (ValueError, OSError) as error:
-        return error_text(error), "bad"
-    if is_repeated:
+    if not job_status(paths).is_alive:
+        return f"{paths.id} is not running", "warn"
+    launch.stop(paths)
+    if len(control.stop_requests(paths)) > 1:
         return "stopping now: discards the current update, keeps the last checkpoint", "warn"
     return "stop requested: finishes the current update, then saves", "info"
 
 
 def save(root: Path) -> ActionResult:
     paths = RunPaths(root)
-    try:
-        if not job_status(paths).is_alive:
-            return f"{paths.id} is not running", "warn"
-        control.request_checkpoint(paths)
-    except (ValueError, OSError) as error:
-        return error_text(error), "bad"
+    if not job_status(paths).is_alive:
+        return f"{paths.id} is not running", "warn"
+    control.request_checkpoint(paths)
     return "checkpoint requested: saved after the current update", "info"
 
 
@@ -88,13 +81,10 @@ def pin(root: Path, pinned: Sequence[Path]) -> ActionResult:
     """Make a run the baseline instead of those ``pinned``; where it is the baseline, there is none afterwards."""
     from echelon.jobs.labels import BASELINE, change_labels
 
-    try:
-        for other in pinned:
-            change_labels(RunPaths(other), remove=[BASELINE])
-        if root not in pinned:
-            change_labels(RunPaths(root), add=[BASELINE])
-    except (ValueError, OSError) as error:
-        return error_text(error), "bad"
+    for other in pinned:
+        change_labels(RunPaths(other), remove=[BASELINE])
+    if root not in pinned:
+        change_labels(RunPaths(root), add=[BASELINE])
     return ("no baseline" if root in pinned else f"baseline: {root.name}"), "info"
 
 
@@ -114,16 +104,11 @@ def resume(root: Path) -> ActionResult:
     from echelon.jobs.spec import new_spec, read_spec
 
     paths = RunPaths(root)
-    try:
-        status = job_status(paths)
-        if not status.has_ended:
-            return f"{paths.id} {'is already running' if status.is_alive else status.reason}", "warn"
-        spec = read_spec(paths)
-        if spec.kind not in KINDS:
-            return f"{paths.id} is of kind {spec.kind!r}, which cannot be resumed", "warn"
-        launch.launch(
-            paths, new_spec(spec.kind, spec.config, spec.provenance), KINDS[spec.kind], ["--resume", "latest"]
-        )
-    except (ValueError, OSError) as error:
-        return error_text(error), "bad"
+    status = job_status(paths)
+    if not status.has_ended:
+        return f"{paths.id} {'is already running' if status.is_alive else status.reason}", "warn"
+    spec = read_spec(paths)
+    if spec.kind not in KINDS:
+        return f"{paths.id} is of kind {spec.kind!r}, which cannot be resumed", "warn"
+    launch.launch(paths, new_spec(spec.kind, spec.config, spec.provenance), KINDS[spec.kind], ["--resume", "latest"])
     return f"{paths.id} resumed", "good"

@@ -14,7 +14,7 @@ from typing import Any
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
-from echelon.files import atomic_write, reason_of
+from echelon.files import atomic_write, error_text, reason_of
 from echelon.runs import RunPaths, read_json
 from echelon_cli.foreign_text import visible
 from echelon_cli.terminal_codes import clipboard, notification
@@ -183,7 +183,10 @@ class Dashboard(App[None]):
         """Run a blocking command on a folder in a thread and show its result as a notice."""
 
         async def work() -> None:
-            text, role = await asyncio.to_thread(command, root)
+            try:
+                text, role = await asyncio.to_thread(command, root)
+            except (ValueError, OSError) as error:
+                text, role = error_text(error), "bad"
             if screen := self.active_screen:
                 screen.show_notice(text, role)
 

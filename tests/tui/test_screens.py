@@ -83,6 +83,16 @@ async def test_checkpoint_and_stop_write_requests(dashboard, living):
         await user.press("escape")
 
 
+async def test_action_that_fails_is_a_notice(dashboard, living):
+    def refuse(root):
+        raise ValueError(f"{root.name} cannot be asked")
+
+    async with dashboard(living) as user:
+        await user.until("update 60")
+        user.app.run_command(refuse, living.root)
+        await user.until("cannot be asked")
+
+
 async def test_stop_of_ended_run_does_nothing_and_idle_run_is_not_redrawn(dashboard, ended):
     async with dashboard(ended) as user:
         await user.until("completed", "update 40")

@@ -35,7 +35,7 @@ def test_sweep_of_listed_variants_shows_statistics_over_seeds(home):
     assert found.repeated[1].improvement is None
     assert found.repeated[0].improvement == pytest.approx((1.0, 0.4385, 1.0), abs=1e-4)
     text = draw_results(found, (60, 8), THEME).text()
-    assert "high lr" in text and "3/3 seeds, better 100% (44-100), from seeds 0 1 2" in text
+    assert "high lr" in text and "3/3 seeds, better 100% (44% to 100%), from seeds 0 1 2" in text
     assert "no lstm · seed 2" in draw_trials(found, -1, SIZES[-1], THEME).text()
 
 

@@ -2,21 +2,20 @@
 
 from rich.cells import cell_len
 
-from echelon.jobs.sweeps.plan import RATES, UNCHANGED
+from echelon.jobs.sweeps.plan import UNCHANGED
 from echelon.jobs.sweeps.results import SweepResults
-from echelon.statistics import Estimate
-from echelon_cli.output import count, interval, measured
-from echelon_cli.sweep_tables import metric_text
+from echelon_cli.output import count, interval
+from echelon_cli.sweep_tables import estimate_text, metric_text
 from echelon_cli.tui.feed.messages import SweepView
-from echelon_cli.tui.format import short_run_id, wrap
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.panels.base import SelectionPanel
-from echelon_cli.tui.theme import RUN_ROLES, Theme
+from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
 from echelon_cli.tui.widgets.cells import Grid, draw_share, truncate
-from echelon_cli.tui.widgets.table import GridColumn, first_visible
+from echelon_cli.tui.widgets.table import GridColumn, first_visible, fitting
 
-NAME_CELLS = 14
+NAME_CELLS = 22
+"""Fewest columns of a trial's options."""
 NUMBER_CELLS = 4
-STATE_ROLES = {"running": "good", "completed": "info", "failed": "bad", "stopped": "", "pruned": "dim", "queued": "dim"}
 
 
 class SweepPanel(SelectionPanel):
@@ -35,16 +34,11 @@ class SweepPanel(SelectionPanel):
         return Grid(width, height).centre(wrap(text, max(1, width)), "bad" if self.data.problem else "dim")
 
 
-DETAIL_RANK = 4
-"""Rank from which columns are dropped where the options do not fit beside them."""
-
 COLUMNS: tuple[GridColumn, ...] = (
     GridColumn("state", 9, text=lambda row, _: row.state, rank=2),
     GridColumn("rung", 5, text=lambda row, r: f"{row.rung + 1}/{r.plan.rungs}" if row.rung >= 0 else "", rank=3),
-    GridColumn("steps", 6, text=lambda row, _: count(row.global_step) if row.rung >= 0 else "", rank=4),
     GridColumn("value", 7, text=lambda row, r: metric_text(r.plan.metric, row.value) if row.rung >= 0 else "", rank=0),
     GridColumn("95 %", 7, text=lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", rank=1),
-    GridColumn("run", 16, text=lambda row, _: short_run_id(row.run), rank=5),
 )
 
 
@@ -62,22 +56,15 @@ class PanelTrials(SweepPanel):
 
 
 def draw_trials(results: SweepResults, selected: int, size: tuple[int, int], theme: Theme) -> Grid:
-    """Return a row per trial: number, options, state, rung, steps, value with interval, run."""
+    """Return a row per trial: number, options, state, rung, value with interval."""
     grid, (width, height), rows = Grid(*size), size, results.trials
-    columns = list(COLUMNS)
-    longest = max((cell_len(row.name) for row in rows), default=0)
-    while len(columns) > 1:
-        first_dropped = max(columns, key=lambda column: column.rank)
-        needed = longest if first_dropped.rank >= DETAIL_RANK else NAME_CELLS
-        if NUMBER_CELLS + 1 + needed + sum(column.width + 1 for column in columns) <= width:
-            break
-        columns.remove(first_dropped)
+    columns = fitting(COLUMNS, width - NUMBER_CELLS - 1 - NAME_CELLS, 1)
     name_end = width - sum(column.width + 1 for column in columns)
     cursor = next((i for i, row in enumerate(rows) if row.number == selected), 0)
     first = first_visible(cursor, len(rows), height - 1)
     grid.put(NUMBER_CELLS + 1, 0, "options", "dim")
     for y, row in enumerate(rows[first : first + height - 1], start=1):
-        role = STATE_ROLES.get(row.state, "")
+        role = STATE_ROLES.get(row.state, "dim")
         text = truncate(f"{row.name}: {row.message}" if row.message else row.name, name_end - NUMBER_CELLS - 1)
         grid.right(NUMBER_CELLS, y, str(row.number), "dim")
         grid.put(NUMBER_CELLS + 1, y, text, "dim" if role == "dim" else "")
@@ -109,10 +96,7 @@ def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> 
     grid, (width, height), plan = Grid(*size), size, results.plan
     if not results.repeated and not results.importance:
         more = f" After the search, the best train with {plan.seeds} seeds each." if plan.repeated else ""
-        text = f"No option has shown an effect yet.{more}"
-        for row, line in enumerate(wrap(text, max(1, width))[:height]):
-            grid.put(0, row, line, "dim")
-        return grid
+        return grid.centre(wrap(f"No option has shown an effect yet.{more}", max(1, width)))
     y, ellipsis = 0, theme.symbols.ellipsis
     for number, each in enumerate(results.repeated):
         role, value = RUN_ROLES[number % len(RUN_ROLES)], estimate_text(plan.metric, each.score)
@@ -131,15 +115,3 @@ def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> 
     for row, (key, value) in enumerate(list(results.importance.items())[: max(0, height - y - 2)], y + 2):
         draw_share(grid, row, key, name_width, value, theme, "series1")
     return grid
-
-
-def estimate_text(metric: str, estimate: Estimate | None) -> str:
-    """Return an estimate with its interval, ``-`` where there is none."""
-    if estimate is None:
-        return "-"
-    value = metric_text(metric, estimate.value)
-    if estimate.low != estimate.low:
-        return value
-    if metric in RATES:
-        return f"{value} ({interval(estimate.low, estimate.high)})"
-    return f"{value} ({measured(estimate.low)} to {measured(estimate.high)})"

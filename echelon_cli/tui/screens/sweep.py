@@ -3,15 +3,14 @@
 import shlex
 from pathlib import Path
 
-from echelon.jobs.status import ALIVE
 from echelon_cli.output import count, percent
 from echelon_cli.sweep_tables import NO_BEST
-from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
 from echelon_cli.tui.keys import Key, back_key, bindings, move_keys
 from echelon_cli.tui.layout import Slot
 from echelon_cli.tui.panels.sweep import PanelResults, PanelTrials
+from echelon_cli.tui.screens.base import RunActions
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SelectionScreen
 from echelon_cli.tui.theme import STATE_ROLES
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
@@ -45,7 +44,7 @@ class SweepTitle(CellView):
         return grid
 
 
-class SweepScreen(SelectionScreen):
+class SweepScreen(RunActions, SelectionScreen):
     """One sweep, with one of its trials selected."""
 
     KEYS = (
@@ -66,6 +65,9 @@ class SweepScreen(SelectionScreen):
     def __init__(self, root: Path) -> None:
         super().__init__(SweepView(id=root.name, root=root))
         self.root = root
+
+    def selected_run(self) -> tuple[Path, str, str]:
+        return self.root, self.view.id, self.view.state
 
     def keys_of_rows(self) -> list[int]:
         return [row.number for row in self.view.results.trials] if self.view.results else []
@@ -92,16 +94,3 @@ class SweepScreen(SelectionScreen):
             self.show_notice("no trial yet")
             return
         self.dashboard.open_run(self.root.parent / row.run)
-
-    def action_stop(self) -> None:
-        if self.view.state not in ALIVE:
-            self.show_notice("the sweep is not running")
-            return
-        question = "Stop the sweep? Its running trials save and stop. It can be resumed."
-        self.dashboard.confirm(question, lambda: self.dashboard.run_command(actions.stop, self.root))
-
-    def action_resume(self) -> None:
-        if self.view.state in ALIVE:
-            self.show_notice("the sweep is running")
-            return
-        self.dashboard.confirm("Resume the sweep?", lambda: self.dashboard.run_command(actions.resume, self.root))
