@@ -36,9 +36,9 @@ GAP, CENTRING, BOUNDARY = 1e-13, 0.1, 0.95
 """Interior-point method: duality gap per variable at its end, factor of it aimed at in a step, share of the way to the
 boundary that a step may go."""
 MAX_STEPS = 60
-"""Most steps of an iteration; a game of 60 policies takes 25."""
-DECREMENT = 1e-18
-"""Squared Newton decrement at which an iteration ends."""
+"""Most steps of it; a game of 60 policies takes 25."""
+SMALLEST, MOST_STEPS = 1e-300, 1000
+"""Least weight whose entropy is computed, and most steps of its maximisation."""
 CHUNK = 1 << 20
 """Scores of bootstrap samples that are held at a time."""
 
@@ -133,8 +133,8 @@ def nash_weights(scores: ArrayLike) -> np.ndarray:
     """Return the weights ``[N]`` of the Nash equilibrium of maximum entropy of a meta-game ``[N, N]``.
 
     No policy scores more than 1/2 against the mixture. It has weight on every policy that any equilibrium plays.
-    An interior-point method finds the equilibria, Newton steps the most even one of them: the support is exact, weights
-    are to 1e-6 where there are several equilibria. Raises ``ValueError`` where the scores are no such game.
+    An interior-point method finds the equilibria: the support is exact, weights are to 1e-6 where there are several
+    equilibria. Raises ``ValueError`` where the scores are no such game.
     """
     import numpy as np
 
@@ -247,38 +247,27 @@ def _central_equilibrium(gains: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _most_even(gains: np.ndarray, support: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the weights ``[S]`` of the equilibrium of maximum entropy, given positive ones of all ``support [N]``.
 
-    Newton's method within the plane of the equalities (policies in the support lose nothing, weights add up to 1); the
-    others may not win, which a vanishing logarithmic barrier sees to.
+    Sequential quadratic programming within the plane of the equalities: policies in the support lose nothing, weights
+    add up to 1. Weights are not negative, and the other policies do not win.
     """
     import numpy as np
+    from scipy.optimize import minimize
 
     p = weights / weights.sum()
-    loss = -gains[:, support] @ p
-    tight = support | (loss < TIE)
-    equal = np.vstack([gains[tight][:, support], np.ones(len(p))])
+    losses = -gains[:, support]
+    tight = support | (losses @ p < TIE)
+    equal = np.vstack([losses[tight], np.ones(len(p))])
     _, singular, basis = np.linalg.svd(equal)
     free = basis[np.count_nonzero(singular > TIE * singular[0]) :].T
     p = p - np.linalg.pinv(equal, rcond=TIE) @ (equal @ p - np.eye(len(equal))[-1])
-    against = -gains[~tight][:, support]
+    if not free.size:
+        return p
+    bounds = np.vstack([np.eye(len(p)), losses[~tight]])
 
-    def value(q: np.ndarray, barrier: float) -> float:
-        losses = against @ q
-        if min(q.min(), losses.min(initial=1.0)) <= 0.0:
-            return math.inf
-        return float(q @ np.log(q) - barrier * np.log(losses).sum())
+    def disorder(step: np.ndarray) -> tuple[float, np.ndarray]:
+        found = np.maximum(p + free @ step, SMALLEST)
+        return float(found @ np.log(found)), free.T @ (np.log(found) + 1.0)
 
-    barrier = CENTRING if free.size else 0.0
-    while barrier > GAP:
-        for _ in range(MAX_STEPS):
-            losses = against @ p
-            gradient = free.T @ (np.log(p) + 1.0 - barrier * against.T @ (1.0 / losses))
-            curvature = np.diag(1.0 / p) + barrier * (against.T / losses**2) @ against
-            step = -np.linalg.solve(free.T @ curvature @ free, gradient)
-            decrement, length, before = -float(gradient @ step), 1.0, value(p, barrier)
-            while length > TIE and value(p + length * free @ step, barrier) > before - 1e-4 * length * decrement:
-                length /= 2.0
-            if decrement < DECREMENT or length <= TIE:
-                break
-            p = p + length * free @ step
-        barrier *= CENTRING
-    return p
+    within = {"type": "ineq", "fun": lambda step: bounds @ (p + free @ step), "jac": lambda step: bounds @ free}
+    start, options = np.zeros(free.shape[1]), {"ftol": GAP * GAP, "maxiter": MOST_STEPS}
+    return p + free @ minimize(disorder, start, jac=True, method="SLSQP", constraints=within, options=options).x
