@@ -159,10 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise ValueError(f"{str(folder)!r} has no {MANIFEST}, expected a recording of demonstrations") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{MANIFEST} of {str(folder)!r} cannot be read: {reason_of(error)}") from None
-    try:
-        return validated(Manifest, values)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{MANIFEST} of {str(folder)!r} is damaged: {error}") from None
+    return validated(Manifest, values, f"{MANIFEST} of {str(folder)!r} is damaged: ")
 
 
 def shard_path(folder: Path, number: int) -> Path:

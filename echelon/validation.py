@@ -29,14 +29,19 @@ def validator(kind: type[T]) -> "TypeAdapter[T]":
         return _build(kind)
 
 
-def validated(kind: type[T], values: Any) -> T:
-    """Return ``values`` as an instance of ``kind``; ``ValueError`` with the first that does not fit, in one line."""
+def validated(kind: type[T], values: Any, prefix: str = "", raising: type[ValueError] = ValueError) -> T:
+    """Return ``values`` as an instance of ``kind``.
+
+    The error for values that do not fit is ``raising`` in one line: ``prefix``, which says what they are, and the first
+    that does not.
+    """
     from pydantic import ValidationError
 
     try:
         return validator(kind).validate_python(values)
     except ValidationError as error:
-        raise ValueError(fault(error.errors(include_url=False, include_context=False)[0], values)) from None
+        details = error.errors(include_url=False, include_context=False)[0]
+        raise raising(prefix + fault(details, values)) from None
 
 
 def fault(details: Mapping[str, Any], values: Any) -> str:

@@ -122,7 +122,7 @@ class RunRow:
 
 def job_json(paths: RunPaths, status: JobStatus | None = None, **facts: Any) -> dict[str, Any]:
     """Return a run in the JSON form of all commands: id, folder, state where known, then ``facts``."""
-    return {"id": paths.id, "folder": str(paths.root), **(status.to_dict() if status else {}), **facts}
+    return {"id": paths.id, "folder": str(paths.root), **(asdict(status) if status else {}), **facts}
 
 
 def file_state(path: Path) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ def start(plan: SweepPlan, observers: Observers | None = None, *, as_json: bool 
 
     paths = create_run(PRESET)
     plan = replace(plan, group=plan.group or short_run_id(paths.id))
-    return _launch(paths, {"preset": PRESET, "sweep": plan.as_dict()}, observers, as_json, is_new=True)
+    return _launch(paths, {"preset": PRESET, "sweep": asdict(plan)}, observers, as_json, is_new=True)
 
 
 def resume(
@@ -126,8 +126,8 @@ def resume(
     paths, spec = find_sweep(name)
     config = spec.config
     if at_once is not None:
-        plan = plan_from({**plan_from(config.get("sweep")).as_dict(), "at_once": at_once})
-        config = {**config, "sweep": plan.as_dict()}
+        plan = plan_from({**asdict(plan_from(config.get("sweep"))), "at_once": at_once})
+        config = {**config, "sweep": asdict(plan)}
     return _launch(paths, config, observers, as_json)
 
 

@@ -16,7 +16,6 @@ from echelon.arena.store import MatchRecord
 from echelon.arena.submit import load_pilot
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
-from echelon.validation import validated
 
 Take = Callable[[int, MatchRecord], None]
 
@@ -39,18 +38,7 @@ class MatchBatch:
     def as_dict(self) -> dict[str, Any]:
         playing = {name for fixture in self.fixtures for name in (fixture.blue, fixture.red)}
         pilots = {name: asdict(self.pilots[name]) for name in sorted(playing)}
-        return {
-            **asdict(self), "pilots": pilots, "fixtures": list(map(asdict, self.fixtures)),
-            "record": sorted(self.record),
-        }  # fmt: skip
-
-    @classmethod
-    def from_dict(cls, row: Any) -> "MatchBatch":
-        """Return the batch written by ``as_dict``; ``ValueError`` for other values."""
-        try:
-            return validated(cls, row)
-        except ValueError as error:
-            raise ValueError(f"batch of matches is damaged: {str(error):.200}") from None
+        return {**asdict(self), "pilots": pilots, "record": sorted(self.record)}
 
 
 @dataclass(frozen=True, kw_only=True)

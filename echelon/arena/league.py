@@ -323,10 +323,7 @@ class League:
             env_signature=exported.env_signature,
         )
         for number, one in enumerate(exported.entries):
-            try:
-                entry = validated(LeagueEntry, one)
-            except ValueError as error:
-                raise ValueError(f"entry {number}: {error}") from None
+            entry = validated(LeagueEntry, one, f"entry {number}: ")
             league.entries[entry.entry_id] = entry
         return league
 

@@ -24,6 +24,7 @@ from echelon.validation import validated
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
 """Environment fields a policy depends on, besides the widths of observation and action."""
 SHOWN_CHARS = 60
+INVALID_GAME = "environment configuration of the {} is invalid in this version: "
 LEAGUE_FAIRNESS: Fairness = "path"
 """Fairness of the maps of a new league, whatever maps its first policy was trained on."""
 
@@ -92,7 +93,7 @@ def league_env_of(env: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(world, dict):
         raise ValueError(f"checkpoint has the world {str(world)[:SHOWN_CHARS]!r}, expected an object")
     values = {**env, "world": {**world, "fairness": LEAGUE_FAIRNESS}}
-    _validated_env(values, "of the checkpoint")
+    validated(EnvConfig, values, INVALID_GAME.format("checkpoint"))
     return values
 
 
@@ -107,13 +108,6 @@ def display_name(path: Path, meta: dict[str, Any]) -> str:
     return f"{words} u{int(meta.get('update', 0))}"
 
 
-def _validated_env(values: Any, origin: str) -> EnvConfig:
-    try:
-        return validated(EnvConfig, values)
-    except ValueError as error:
-        raise ValueError(f"environment configuration {origin} is invalid in this version: {error}") from None
-
-
 def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConfig:
     """Return the environment configuration of the league; ``initial`` sets it where it is not set yet."""
     if initial is not None:
@@ -121,7 +115,7 @@ def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConf
     row = store.setting(ENV_SETTING) or store.init_setting(
         ENV_SETTING, asdict(with_fairness(EnvConfig(), LEAGUE_FAIRNESS))
     )
-    return _validated_env(row, "of the league")
+    return validated(EnvConfig, row, INVALID_GAME.format("league"))
 
 
 def entry_pilot(entry: LeagueEntry, shift: float = 0.0) -> Pilot:

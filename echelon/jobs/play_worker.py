@@ -18,6 +18,7 @@ from echelon.jobs.worker import RunLink
 from echelon.play_channel import MAX_SESSIONS, write_token
 from echelon.runs import RunPaths, list_runs, require_plain_folder, runs_home
 from echelon.telemetry.events import EventEnd, EventMatch, EventStart
+from echelon.validation import validated
 
 SLOT_NAME = ".play-{n}.lock"
 
@@ -41,7 +42,7 @@ def session_slot(paths: RunPaths) -> Iterator[None]:
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     from echelon.play.config import PlayConfig
 
-    config = PlayConfig.from_dict(read_spec(paths).config.get("play"))
+    config = validated(PlayConfig, read_spec(paths).config.get("play"), "play option ")
     for folder in (paths.playing, paths.replays):
         require_plain_folder(folder, f"run {paths.id!r}", paths.root)
     with session_slot(paths):

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import stat
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,6 @@ class ProcessIdentity:
     """Start of the process: clock ticks since boot on Linux, else seconds since the epoch."""
     boot_id: str
     host: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def identify(pid: int) -> ProcessIdentity | None:

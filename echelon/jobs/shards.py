@@ -24,6 +24,7 @@ from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventEnd, EventShardMatch, EventStart
 from echelon.telemetry.log import EventFollower, EventLog, read_events
+from echelon.validation import validated
 
 if TYPE_CHECKING:
     from echelon.arena.batches import MatchBatch, Played, Take
@@ -114,17 +115,13 @@ class Hosts:
 
     def _shards(self, batch: MatchBatch) -> list[RunPaths]:
         """Return the shards that play a batch: those that exist, and new ones for matches in none of them."""
-        from echelon.arena.batches import MatchBatch
-
         prefix = f"r{batch.round:03d}-{'replays-' if batch.repeated else ''}"
         remaining = {fixture.number: fixture for fixture in batch.fixtures}
         found, folder = [], self._arena.root / FOLDER
         for paths in (RunPaths(path) for path in sorted(folder.glob(f"{prefix}[0-9]*"))):
             if not paths.spec.exists():
                 continue
-            numbers = {
-                fixture.number for fixture in MatchBatch.from_dict(read_spec(paths).config.get("shard")).fixtures
-            }
+            numbers = {fixture.number for fixture in _batch_of(paths).fixtures}
             if numbers & remaining.keys():
                 found.append(paths)
                 remaining = {number: fixture for number, fixture in remaining.items() if number not in numbers}
@@ -151,6 +148,12 @@ class Hosts:
         launch.launch(paths, spec, KINDS["shard"], launcher=batch.config.launcher)
 
 
+def _batch_of(shard: RunPaths) -> MatchBatch:
+    from echelon.arena.batches import MatchBatch
+
+    return validated(MatchBatch, read_spec(shard).config.get("shard"), "batch of matches is damaged: ")
+
+
 def finished(events: Iterable[Event], record: frozenset[int]) -> set[int]:
     """Return the matches that have a result, and a replay where one is to be recorded."""
     found = [event for event in events if isinstance(event, EventShardMatch)]
@@ -160,12 +163,12 @@ def finished(events: Iterable[Event], record: frozenset[int]) -> set[int]:
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    from echelon.arena.batches import LocalPlayer, MatchBatch
+    from echelon.arena.batches import LocalPlayer
     from echelon.arena.policies import LRUPolicyCache
     from echelon.training.runtime.devices import resolve_device
     from echelon.training.runtime.threads import resolve_threads
 
-    whole = MatchBatch.from_dict(read_spec(paths).config.get("shard"))
+    whole = _batch_of(paths)
     done = finished(read_events(paths.matches)[0], whole.record)
     batch = replace(whole, fixtures=[f for f in whole.fixtures if f.number not in done])
     config, device = batch.config, str(resolve_device(batch.config.device))

@@ -7,7 +7,7 @@ of the worker. Read-only; ``launch`` sends signals.
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from echelon.jobs import control, lock
@@ -70,9 +70,6 @@ class JobStatus:
     @property
     def exit_code(self) -> int:
         return EXIT_CODES.get(self.state, 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def job_status(paths: RunPaths) -> JobStatus:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from echelon.files import LOG_FLAGS, atomic_write, error_text, open_own, reason_of
@@ -93,7 +93,7 @@ class Supervisor:
         gate = self._child.stdin
         assert gate is not None, "the pipe was requested"
         worker, supervisor = identify(self._child.pid), identify(os.getpid())
-        identities = {"supervisor": supervisor and supervisor.to_dict(), "worker": worker and worker.to_dict()}
+        identities = {"supervisor": supervisor and asdict(supervisor), "worker": worker and asdict(worker)}
         try:
             atomic_write(self.paths.processes, json.dumps(identities, indent=2) + "\n")
         except OSError:

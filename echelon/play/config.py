@@ -1,13 +1,11 @@
 """Options of a play session, as its job stores them."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.config.seeds import MAX_SEED
 from echelon.play_protocol import MAX_SEATS, SPEEDS, Changes, Name
-from echelon.validation import validated
 
 DEFAULT_LEVEL = "medium"
 """Opponent where no run has a checkpoint."""
@@ -42,14 +40,3 @@ class PlayConfig(BaseModel):
     tutorial: bool = False
     idle: bool = False
     """Whether it begins without a match and waits for requests as long as its server runs."""
-
-    @classmethod
-    def from_dict(cls, values: Any) -> "PlayConfig":
-        """Return the options of a job's spec; ``ValueError`` in one line for one of another form."""
-        try:
-            return validated(cls, values)
-        except ValueError as error:
-            raise ValueError(f"play option {error}") from None
-
-    def as_dict(self) -> Mapping[str, Any]:
-        return self.model_dump()

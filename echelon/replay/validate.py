@@ -7,7 +7,7 @@ reads; keys that this version does not know pass unread. Whatever does not fit r
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
@@ -356,7 +356,6 @@ class Index:
         return {**unpack_tables(tables), "moments": self.moments, **coached}
 
 
-P = TypeVar("P", bound=Part)
 INDEX_LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in schema.INDEX_TABLES}
 
 
@@ -387,7 +386,7 @@ def _form(model: type[Part]) -> dict[str, Any]:
 def parse_header(header: Mapping[str, Any], name: str) -> None:
     """Raise ``ReplayError`` unless the header of replay ``name`` is complete, bounded and of a supported schema."""
     _check_version(header, name)
-    parsed = _validate(Header, header, f"the header of replay {name!r}")
+    parsed = validated(Header, header, f"the header of replay {name!r} is damaged: ", ReplayError)
     try:
         columns = header["columns"]
         check_columns(columns, frames=True)
@@ -416,7 +415,7 @@ def parse_chunk(
     Raises ``ReplayError``, before anything is decoded, for more than ``MAX_VALUES`` values, and for ticks of frames
     that do not rise from 0 to the length of the chunk.
     """
-    chunk = _validate(ChunkRecord, body, "chunk")
+    chunk = validated(ChunkRecord, body, "chunk is damaged: ", ReplayError)
     if len(chunk.t) != len(tables):
         raise ReplayError(f"chunk has {len(chunk.t)} tables, expected {len(tables)}")
     blocks = list(zip(tables.values(), chunk.t, strict=True))
@@ -442,7 +441,7 @@ def parse_index(body: Mapping[str, Any], end: int, tick_hz: float) -> Index:
 
     Raises ``ReplayError`` for chunks outside the file, out of order or longer than a match, and for too many values.
     """
-    index = _validate(IndexRecord, body, "index")
+    index = validated(IndexRecord, body, "index is damaged: ", ReplayError)
     if len(index.t) < len(schema.INDEX_TABLES):
         raise ReplayError(f"index has {len(index.t)} tables, expected {len(schema.INDEX_TABLES)}")
     blocks = {table.name: block for table, block in zip(schema.INDEX_TABLES, index.t, strict=False)}
@@ -524,10 +523,3 @@ def _check_required(header: Mapping[str, Any]) -> None:
 def _check_values(count: int) -> None:
     if count > schema.MAX_VALUES:
         raise ReplayError(f"replay record has {count} values, expected at most {schema.MAX_VALUES}")
-
-
-def _validate(model: type[P], value: Mapping[str, Any], what: str) -> P:
-    try:
-        return validated(model, value)
-    except ValueError as error:
-        raise ReplayError(f"{what} is damaged: {error}") from None

@@ -222,7 +222,4 @@ def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[st
 
 def env_config_of(meta: Mapping[str, Any]) -> EnvConfig:
     """Return the environment configuration in a checkpoint's metadata; raise ``ValueError`` if it has none."""
-    try:
-        return validated(EnvConfig, meta.get("env_cfg"))
-    except ValueError as error:
-        raise ValueError(f"checkpoint does not describe its environment: {error}") from None
+    return validated(EnvConfig, meta.get("env_cfg"), "checkpoint does not describe its environment: ")

@@ -60,10 +60,7 @@ class EvalPlan(EvalOptions):
     @classmethod
     def from_dict(cls, row: Any) -> "EvalPlan":
         """Return the plan that ``asdict`` wrote; ``ValueError`` where it is damaged."""
-        try:
-            plan = validated(cls, row)
-        except ValueError as error:
-            raise ValueError(f"evaluation plan is damaged: {error}") from None
+        plan = validated(cls, row, "evaluation plan is damaged: ")
         if not plan.opponents:
             raise ValueError("evaluation plan has no opponents, expected at least one")
         policies = [name for name in plan.opponents if level_of(name) is None]

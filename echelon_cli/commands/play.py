@@ -7,6 +7,7 @@ from echelon import champion
 from echelon.config.presets import PRESETS
 from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon.runs import RunNotFoundError, find_run
+from echelon.validation import validated
 from echelon_cli.commands.serve import AllowHostOption, HostOption, OpenOption, PortOption, announce, browser_here
 from echelon_cli.commands.sim import complete_pilots
 from echelon_cli.options import (
@@ -78,7 +79,7 @@ def play(
         tutorial=tutorial,
     )
     opened = browser_here() if open_browser is None else open_browser
-    with play_session(config.as_dict(), quiet=as_json) as job:
+    with play_session(config.model_dump(), quiet=as_json) as job:
         fragment = fragment_of_session(job.paths)
         run_server(
             None,
@@ -95,7 +96,7 @@ def _config(**options: object) -> "PlayConfig":
     from echelon.play.config import PlayConfig
 
     try:
-        config = PlayConfig.from_dict(options)
+        config = validated(PlayConfig, options, "play option ")
     except ValueError as error:
         raise ConfigError(str(error)) from None
     for what, name, names in (("class", config.chassis, CHOICES["class"]), ("preset", config.preset, PRESETS)):

@@ -352,7 +352,7 @@ def _run_folder(contest: Contest) -> Iterator[RunPaths]:
     write_spec(run, new_spec(RUN_NAME, config, {}))
     handle = lock.acquire(run.lock)
     process = identify(os.getpid())
-    atomic_write(run.processes, json.dumps({"supervisor": process.to_dict() if process else None}))
+    atomic_write(run.processes, json.dumps({"supervisor": asdict(process) if process else None}))
     ended = {"code": output.FAILED, "signal": None, "message": "the matches were aborted"}
     try:
         yield run

@@ -1,5 +1,6 @@
 """``echelon sweep``: search over configuration options, or compare variants, with background runs; show the results."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,7 +130,7 @@ def _show_plan(plan: Any, as_json: bool) -> None:
     rows = list(plan.vary.items())
     rows += [(each.name, ", ".join(f"{k}={v}" for k, v in each.params.items())) for each in plan.variants]
     if as_json:
-        row = {key: value for key, value in plan.as_dict().items() if key not in ("base", "provenance")}
+        row = {key: value for key, value in asdict(plan).items() if key not in ("base", "provenance")}
         output.show_json({**row, "rung_steps": plan.rung_steps, "planned_steps": plan.planned_steps})
         return
     output.show_table(("variant", "changes") if plan.variants else ("option", "values"), rows)

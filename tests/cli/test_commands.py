@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -146,7 +146,7 @@ def abandon(paths, process: subprocess.Popen) -> ProcessIdentity:
     worker = identify(process.pid)
     assert worker is not None
     gone = replace(worker, pid=2**22)
-    paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "worker": worker.to_dict()}))
+    paths.processes.write_text(json.dumps({"supervisor": asdict(gone), "worker": asdict(worker)}))
     paths.exit.unlink()
     return worker
 

@@ -143,7 +143,8 @@ def sweep_files(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         for rung, state in ((0, "started"), (0, "evaluated"), (1, "started"), (1, ("evaluated", "failed")[number % 2])):
             value = {"value": 0.1 * number, "low": 0.0, "high": 0.9} if state == "evaluated" else {}
             journal.append(EventRung(trial=number, rung=rung, state=state, global_step=rung + 1, **value))
-    return {**spec, "kind": "sweep", "config": {"sweep": plan.as_dict()}}, [json.loads(to_json(e)) for e in journal]
+    config = {"sweep": dataclasses.asdict(plan)}
+    return {**spec, "kind": "sweep", "config": config}, [json.loads(to_json(e)) for e in journal]
 
 
 @amount

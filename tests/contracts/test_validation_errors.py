@@ -40,9 +40,9 @@ def names(kind: Any) -> list[str]:
 READERS: dict[str, tuple[Callable[[dict[str, Any]], Any], Iterable[str]]] = {
     "evaluation plan": (EvalPlan.from_dict, names(EvalPlan)),
     "sweep plan": (lambda values: plan_from({"base": {}, **values}), names(SweepPlan)),
-    "batch of matches": (MatchBatch.from_dict, names(MatchBatch)),
+    "batch of matches": (lambda values: validated(MatchBatch, values), names(MatchBatch)),
     "league's game": (league_env_of, names(EnvConfig)),
-    "play options": (PlayConfig.from_dict, names(PlayConfig)),
+    "play options": (lambda values: validated(PlayConfig, values), names(PlayConfig)),
     "demonstrations": (lambda values: validated(demos.Manifest, values), names(demos.Manifest)),
     "checkpoint's game": (lambda values: env_config_of({"env_cfg": values}), names(EnvConfig)),
     "checkpoint's model": (lambda values: policy_from({"model_cfg": values}, {}), names(ModelConfig)),

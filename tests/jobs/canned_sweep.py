@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from echelon.files import atomic_write
@@ -82,7 +82,7 @@ def make_sweep(home: Path, name: str = SWEEP, *, most: int = 10**9, ended: bool 
     plan, paths = make_plan(**{"trials": 12, **fields}), RunPaths(home / name)
     for folder in (paths.root, paths.log):
         folder.mkdir(parents=True)
-    write_spec(paths, JobSpec(kind="sweep", config={"preset": "sweep", "sweep": plan.as_dict()}, created=1.0))
+    write_spec(paths, JobSpec(kind="sweep", config={"preset": "sweep", "sweep": asdict(plan)}, created=1.0))
     with EventLog(paths.trials) as log, EventLog(paths.metrics) as metrics:
         metrics.append(EventStart(device="cpu", preset="sweep"))
         for event in journal_of(plan, most):

@@ -29,6 +29,7 @@ from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.runs import RunPaths, create_run, runs_home
 from echelon.telemetry.events import EventShardMatch, EventTrial
 from echelon.telemetry.log import EventLog
+from echelon.validation import validated
 from tests.jobs.conftest import begin_session
 from tests.jobs.queued import Killed, Machine, change, order, put
 from tests.jobs.test_sweep_worker import make_plan
@@ -279,7 +280,7 @@ class PlayingCluster(Cluster):
     def advance(self, text: str = "") -> None:
         for handle in list(self.jobs):
             paths = RunPaths(Path(self.jobs[handle][-1]))
-            fixtures = MatchBatch.from_dict(read_spec(paths).config["shard"]).fixtures
+            fixtures = validated(MatchBatch, read_spec(paths).config["shard"]).fixtures
             at = self.sessions[paths.id] * self._each
             with EventLog(paths.matches) as log:
                 for fixture in fixtures[at : at + self._each]:
@@ -304,7 +305,7 @@ def playing(monkeypatch) -> PlayingCluster:
 
 
 def test_batch_is_the_same_after_it_was_written():
-    written = MatchBatch.from_dict(batch().as_dict())
+    written = validated(MatchBatch, json.loads(json.dumps(batch().as_dict())))
     assert written.as_dict() == batch().as_dict() and written.fixtures[3] == batch().fixtures[3]
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ PROGRESS = {"phase": "training, 40 %", "update": 7, "global_step": 700, "boot_id
 def myself() -> dict[str, Any]:
     identity = identify(os.getpid())
     assert identity is not None
-    return identity.to_dict()
+    return asdict(identity)
 
 
 def ended_process() -> dict[str, Any]:
@@ -117,7 +118,7 @@ def test_running_job_has_the_progress_of_its_trainer(paths, held):
         global_step=700, created=NOW_S - 100.0, pid=os.getpid(), host=HERE,
     )  # fmt: skip
     assert found.is_alive and found.exit_code == 0
-    assert found.to_dict()["pid"] == os.getpid() and found.to_dict()["state"] == "running"
+    assert asdict(found)["pid"] == os.getpid() and asdict(found)["state"] == "running"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_suspended_trainer_is_stalled(paths, held):
     try:
         identity = identify(process.pid)
         assert identity is not None
-        write(paths.processes, {"supervisor": myself(), "worker": identity.to_dict()})
+        write(paths.processes, {"supervisor": myself(), "worker": asdict(identity)})
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
         expected = "worker is suspended (SIGSTOP); try sending SIGCONT to its process group"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -188,7 +188,7 @@ def test_resume_of_a_run_that_names_a_foreign_process_leaves_it_alone(start, end
         assert real is not None
         if has_ended:
             real = replace(real, create_time=real.create_time - 1)
-        paths.processes.write_text(json.dumps({"supervisor": real.to_dict(), "worker": real.to_dict()}))
+        paths.processes.write_text(json.dumps({"supervisor": asdict(real), "worker": asdict(real)}))
         paths.exit.unlink()
         assert not has_ended or job_status(paths).state == "crashed"
         assert not send_signal(real, signal.SIGTERM, paths) and not send_signal(real, signal.SIGTERM, paths, group=True)

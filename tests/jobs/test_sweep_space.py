@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_plan_of_a_file_and_options_that_precede_it(tmp_path):
     sweep = plan_of(file, None, {"num_envs": 4}, ("ppo.gamma=0.9,0.99",), {"finalists": 1})
     assert (sweep.trials, sweep.finalists, sweep.preset, sweep.base["total_steps"]) == (4, 1, "quickstart", 6000)
     assert sweep.base["num_envs"] == 4 and sweep.base["max_minutes"] == 0.0, "budgets are steps"
-    assert plan_from(sweep.as_dict()) == sweep
+    assert plan_from(asdict(sweep)) == sweep
     values = configuration(sweep, {"ppo.gamma": 0.9}, seed=3).values
     assert values["env.gamma"] == 0.9 and values["seed"] == 3
 

@@ -15,6 +15,7 @@ from echelon.play.config import PlayConfig
 from echelon.play.session import PlaySession
 from echelon.play_channel import connect, packet, read_packet
 from echelon.runs import RunPaths
+from echelon.validation import validated
 
 WAIT_S = 60.0
 """Longest wait for a message [s]."""
@@ -71,7 +72,7 @@ async def running_session(
         folder.mkdir(parents=True, exist_ok=True)
     paths.spec.write_text(json.dumps({"kind": "play", "config": {}}))
     stop = False
-    config = PlayConfig.from_dict({**SMALL, **(options or {})})
+    config = validated(PlayConfig, {**SMALL, **(options or {})})
     session = PlaySession(paths, config, should_stop=lambda: stop, **{"picture_s": 0.0, **limits})
     ready = asyncio.Event()
     task = asyncio.create_task(session.run(ready.set))

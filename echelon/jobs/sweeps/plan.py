@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
@@ -132,20 +132,12 @@ class SweepPlan:
             raise ConfigError(f"grid has {count} trials, expected at most {MAX_TRIALS}; try fewer options or values")
         return [dict(zip(self.vary, point, strict=True)) for point in itertools.product(*values)]
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def plan_from(row: Any) -> SweepPlan:
     """Return the plan with the values of a spec or of a command; ``ConfigError`` names the first that does not fit."""
     if not isinstance(row, Mapping):
         raise ConfigError("spec contains no plan of a sweep")
-    try:
-        return validated(SweepPlan, row)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(f"plan of the sweep: {error}") from None
+    return validated(SweepPlan, row, "plan of the sweep: ", ConfigError)
 
 
 def configuration(plan: SweepPlan, params: Mapping[str, Any], **fixed: Any) -> ResolvedConfig:
