@@ -127,6 +127,7 @@ def _make_engine(plan: MatchPlan, num_envs: int, bank: MapBank, session: MatchSe
     )
     engine.batch.add_fields(statistics.FIELDS)
     engine.programs["decision"] = lambda: statistics.with_statistics(engine.decision())
+    engine.programs["after_pilots"] = lambda: statistics.with_statistics(engine.after_pilots())
     try:
         engine.load(progress)
     except BaseException:
@@ -142,6 +143,8 @@ class _MatchLoop:
         self.plan, self.engine, self.maps, self.session = plan, engine, maps, session
         self._running: dict[int, Pairing] = {}
         """Running match by environment."""
+        self._program = "decision"
+        """What plays a decision: without scripted pilots a shorter program."""
         self._decisions = [0] * engine.num_envs
         """Decisions of the running match by environment."""
 
@@ -150,12 +153,12 @@ class _MatchLoop:
         session, waiting = self.session, deque(pairings)
         self._start(range(self.engine.num_envs), waiting)
         recorder = _record(recorder, session, lambda r: r.begin())
-        self.engine.prepare("decision")
+        self.engine.prepare(self._program)
         while self._running and not session.stopped:
             started = time.perf_counter()
             if session.policy_runner is not None:
                 session.policy_runner.act()
-            self.engine.step()
+            self.engine.step(program=self._program)
             session.seconds += time.perf_counter() - started
             recorder = _record(recorder, session, lambda r: r.after_step())
             ended = [e for e in np.flatnonzero(self.engine.batch.numpy("over")).tolist() if e in self._running]
@@ -188,6 +191,7 @@ class _MatchLoop:
             arrays[name][mask] = -1 if name in statistics.INITIALLY_UNSET else 0
         for name, values in arrays.items():
             batch.set(name, values)
+        self._program = "decision" if arrays["script"].any() else "after_pilots"
         batch["weapon_prob"].fill_(self.plan.weapon_prob)
         if self.session.policy_runner is not None:
             seats = {e: (pairing, self.plan.sides(pairing)) for e, pairing in starting.items()}

@@ -143,7 +143,7 @@ class Engine:
 
     def end_step(self) -> list[Launch]:
         final = []
-        if self.cfg.truncation_bootstraps:
+        if self.cfg.truncation_bootstraps and self.autoreset:
             final = self.observe_program("timed_out", obs="final_obs", obs_row="first_row")
         return [
             *in_phase("referee", [Launch(referee.update_outcome, "E"), Launch(referee.set_done_flags, MECH)]),

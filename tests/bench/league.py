@@ -1,6 +1,6 @@
 """Benchmark scenes of the league: match rate, cost of many opponents, and standings of a long history.
 
-Policies are untrained and of the default size; they rarely hit, so that their matches last the full minute.
+Policies are untrained and have the network of the presets; they rarely hit, so that matches last the full minute.
 """
 
 import tempfile
@@ -25,6 +25,7 @@ from echelon.arena.store import MatchRecord, Store
 from echelon.bench import ON_CPU, Measure, Setting
 from echelon.bench.stopwatch import Stopwatch
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
+from echelon.config.presets import PRESETS
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
 from echelon.machine import cores
@@ -44,13 +45,13 @@ ENTRIES = 20
 
 
 def fresh_policy(seed: int, env: EnvConfig, model: ModelConfig | None = None) -> LoadedPolicy:
-    """Return an untrained policy of ``model``, by default of the default size, for this environment."""
+    """Return an untrained policy of ``model``, by default the network of the presets, for this environment."""
     torch.manual_seed(seed)
     obs_dim = layout.obs_dim(env)
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
     actions = action_dim(env.comm_dim)
     map_width = obs_dim - FLAT_OBS_DIM - layout.END_WIDTH - comm
-    policy = build_model(model or ModelConfig(), obs_dim, actions, comm, map_width)
+    policy = build_model(model or PRESETS["league"]().model, obs_dim, actions, comm, map_width)
     sizes = {"obs_dim": obs_dim, "action_dim": actions}
     return LoadedPolicy(policy.eval().requires_grad_(False), sizes)
 
