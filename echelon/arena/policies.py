@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from echelon.actions import CHANCES
@@ -123,9 +125,12 @@ class GroupedPolicies:
         """1 where an episode starts."""
         self.chances: Tensor | None = None
         """Probabilities of ``CHANCES`` at the last step ``[N, C]``, 0 without a policy; None if not reported."""
-        self._rows_of: dict[FlatPolicy, Tensor] = {}
+        self._groups: dict[bool, list[tuple[FlatPolicy, Act, NDArray[np.int64]]]] = {}
+        """Policies, their act functions and their rows, by whether actions are sampled."""
         self._traced = TracedPolicies()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="policy") if threads > 1 else None
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="policy")
+        """The other threads; they start when they are needed."""
 
     def assign(self, rows: Sequence[int] | Tensor, policy: FlatPolicy | None) -> None:
         """Assign rows to ``policy`` and reset their recurrent state; None unassigns them."""
@@ -136,7 +141,7 @@ class GroupedPolicies:
             self._policy_of[row] = policy
         if self.chances is not None:
             self.chances[chosen] = 0.0
-        self._rows_of.clear()
+        self._groups.clear()
         self.reset(chosen)
 
     def reset(self, rows: Sequence[int] | Tensor) -> None:
@@ -173,7 +178,7 @@ class GroupedPolicies:
         self._fresh[chosen.to(self.device)] = 0.0
 
     @torch.inference_mode()
-    def act(self, obs: Tensor, noise: Tensor | None = None, acting: Tensor | None = None) -> Tensor:
+    def act(self, obs: Tensor, noise: Tensor | None = None, acting: NDArray[np.bool_] | None = None) -> Tensor:
         """Return the actions ``[N, A]`` of observations ``[N, D]``; unassigned rows keep their previous actions.
 
         So do, with their recurrent state, rows that are False in ``acting [N]``.
@@ -181,47 +186,52 @@ class GroupedPolicies:
         mean action. Actions that are not finite become 0 and their rows are marked in ``nonfinite``.
         """
         blocks = self._grouped(stochastic=noise is not None, acting=acting)
+        waiting = iter(blocks)
 
-        def run(block: _Block) -> None:
-            with torch.inference_mode():
+        @torch.inference_mode()
+        def work() -> None:
+            for block in waiting:
                 self._run_block(block, obs, noise)
 
-        if self._pool is None or len(blocks) < 2:
-            for block in blocks:
-                run(block)
-        else:
-            list(self._pool.map(run, blocks))
+        others = min(self._threads, len(blocks)) - 1
+        pending = [self._pool.submit(work) for _ in range(others)]
+        work()
+        for future in pending:
+            future.result()
         self._fresh.zero_()
         finite = torch.isfinite(self.actions).all(1)
         torch.logical_not(finite, out=self.nonfinite)
         self.actions.masked_fill_(self.nonfinite.unsqueeze(1), 0.0)
         return self.actions
 
-    def _grouped(self, *, stochastic: bool, acting: Tensor | None = None) -> list[_Block]:
-        if not self._rows_of:
+    def _grouped(self, *, stochastic: bool, acting: NDArray[np.bool_] | None = None) -> list[_Block]:
+        if stochastic not in self._groups:
             rows_of: dict[FlatPolicy, list[int]] = {}
             for row, policy in enumerate(self._policy_of):
                 if policy is not None:
                     rows_of.setdefault(policy, []).append(row)
-            self._rows_of = {policy: torch.tensor(rows, device=self.device) for policy, rows in rows_of.items()}
-        blocks = []
-        for policy, rows in self._rows_of.items():
-            chosen = rows if acting is None else rows[acting[rows]]
-            blocks += self._blocks(policy, chosen, stochastic)
-        return blocks
+            for policy in rows_of:
+                self._state(_device_of(policy), policy.lstm_hidden_dim)
+            self._groups[stochastic] = [
+                (policy, self._traced.act_function(policy, stochastic=stochastic), np.array(rows))
+                for policy, rows in rows_of.items()
+            ]
+        return [
+            block
+            for policy, act, rows in self._groups[stochastic]
+            for block in self._blocks(policy, act, rows if acting is None else rows[acting[rows]])
+        ]
 
-    def _blocks(self, policy: FlatPolicy, rows: Tensor, stochastic: bool) -> Iterator[_Block]:
+    def _blocks(self, policy: FlatPolicy, act: Act, rows: NDArray[np.int64]) -> Iterator[_Block]:
         """Yield the blocks that compute ``rows`` of a policy."""
-        device = _device_of(policy)
-        self._state(device, policy.lstm_hidden_dim)
-        act = self._traced.act_function(policy, stochastic=stochastic)
         while len(rows):
             if isinstance(act, HostPolicy):
                 size = min(len(rows), PROGRAM_ROWS)
             else:
                 size = next((size for size in BLOCK_ROWS if size <= len(rows)), BLOCK_ROWS[-1])
             part, rows = rows[:size], rows[size:]
-            yield _Block(policy, act, device, torch.cat([part, part[-1:].expand(size - len(part))]), len(part))
+            padded = part if len(part) == size else np.pad(part, (0, size - len(part)), "edge")
+            yield _Block(policy, act, _device_of(policy), torch.from_numpy(padded).to(self.device), len(part))
 
     def _state(self, device: torch.device, width: int) -> LSTMState:
         """Return the states of all rows on a device, at least ``width`` wide."""
@@ -256,8 +266,7 @@ class GroupedPolicies:
             part[:, device_rows[: block.count], :width] = new[:, : block.count]
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _device_of(policy: FlatPolicy) -> torch.device:

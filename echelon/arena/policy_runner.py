@@ -39,8 +39,8 @@ class PolicyRows:
         self._final_obs = torch.zeros((1, rows, engine.obs_dim), device=device)
         engine.attach(wp.from_torch(self._obs), wp.from_torch(self._final_obs))
         self.grouped = GroupedPolicies(rows, engine.action_dim, device=device, threads=threads)
+        self._batch = engine.batch
         self._actions = wp.to_torch(engine.batch["actions"]).view(rows, engine.action_dim)
-        self._alive = wp.to_torch(engine.batch["alive"]).view(rows)
         self._generators: dict[int, torch.Generator] = {}
         self._num_drawn = [0] * engine.num_envs
         width = engine.action_dim + TARGET_DIM + 1
@@ -60,7 +60,7 @@ class PolicyRows:
 
         On a CPU mechs that died keep their last action, except with ``dead``.
         """
-        acting = None if dead or self._alive.is_cuda else self._alive != 0
+        acting = None if dead or self._obs.is_cuda else self._batch.numpy("alive").reshape(-1) != 0
         actions = self.grouped.act(self._obs[0], self._noise(list(sampled)), acting)
         rows = rows.to(actions.device)
         self._actions.index_copy_(0, rows, actions.index_select(0, rows))

@@ -431,18 +431,19 @@ class ActingProgram(Program):
         act, _ = self._taken()
         recur = operation(Operation.STEPS, *steps, *strides, recurrent.values.at, after.at)
         self._finish(counts, encode, recur, act)
+        self._own = {"keep": self._keep(torch.ones(rows)), "logprob": self._floats(1), "value": self._floats(1)}
 
     def run(self, rows: Tensor, **tensors: Tensor | None) -> None:
         """Compute the rows ``rows [B]`` of observations ``obs [N, D]``, ``memory`` ``[N, H]`` and ``noise`` ``[N, W]``.
 
         Actions and the next memory are written to the same rows of ``action [N, A]`` and ``after [N, H]``; ``keep``,
-        ``logprob`` and ``value`` are ``[B]``.
+        ``logprob`` and ``value`` are ``[B]`` and may be left out.
         """
         given = {name: x for name, x in tensors.items() if x is not None}
         strides = {f"{name}.stride": x.stride(0) for name, x in given.items()}
         addresses = {name: x.data_ptr() for name, x in given.items()}
         late = {"noise": 0, "noise.stride": 0, "count": len(rows), "at": rows.data_ptr()}
-        self._run(len(rows), late | strides | addresses)
+        self._run(len(rows), self._own | late | strides | addresses)
 
     def _entities(self, name: str, features: int) -> tuple[Any, ...]:
         most, every = MOST_ENTITIES[name], self._keep(torch.arange(self.rows))
@@ -480,9 +481,7 @@ class HostPolicy:
 
         The ``memory [N, H]`` of a row is 0 where its episode starts.
         """
-        keep, logprob, value = torch.ones(3, len(rows))
-        outputs = {"action": action, "logprob": logprob, "value": value, "after": memory}
-        self._run(rows, obs, noise, memory=memory, keep=keep, **outputs)
+        self._run(rows, obs, noise, memory=memory, action=action, after=memory)
 
     def _run(self, rows: Tensor, obs: Tensor, noise: Tensor | None, **tensors: Tensor) -> None:
         self._network.weights.refresh()
