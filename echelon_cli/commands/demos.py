@@ -156,7 +156,7 @@ def player(name: str, device: str) -> "DemoPlayer":
     from echelon.training.demonstrations import DemoPlayer
     from echelon.training.opponents.fixed import find_opponents
 
-    found = find_opponents(name, device)
+    found = find_opponents(name, device, "pilot")
     (label,) = found.weights
     return DemoPlayer(label, found.single_level, found.policies.get(label))
 

@@ -133,7 +133,7 @@ def test_demos_commands_record_verify_and_report(echelon, tmp_path):
     assert code == output.FAILED and "is damaged" in err and err.count("\n") == 1
     for name, code in (("heuristic:wizard", output.FAILED), ("nosuch", output.NOT_FOUND)):
         failed, _, err = echelon("demos", "record", str(tmp_path / "new"), "--policy", name)
-        assert failed == code and err.count("\n") == 1
+        assert failed == code and err.startswith(f"error: pilot is '{name}', expected a ") and err.count("\n") == 1
 
 
 def test_demos_of_a_checkpoint_use_its_environment(echelon, tmp_path):

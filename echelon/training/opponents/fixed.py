@@ -119,8 +119,8 @@ class WeightedOpponents(FixedOpponents):
         return sample_weighted(self._weights, draws / 2.0**32)
 
 
-def find_opponents(opponent: Opponent, device: torch.device | str = "cpu") -> NamedOpponents:
-    """Return the opponents that the argument names, with their policies loaded; ``ValueError`` for an unknown name."""
+def find_opponents(opponent: Opponent, device: torch.device | str = "cpu", what: str = "opponent") -> NamedOpponents:
+    """Return the opponents that the argument names, loaded; ``ValueError`` calls an unknown one ``what``."""
     if isinstance(opponent, LoadedPolicy):
         return NamedOpponents({LOADED: 1.0}, {LOADED: opponent})
     if isinstance(opponent, (str, Path)):
@@ -135,9 +135,9 @@ def find_opponents(opponent: Opponent, device: torch.device | str = "cpu") -> Na
             weights[scripted_name(level)] = float(weight)
             continue
         levels = ", ".join(get_args(PilotSkill))
-        require(not name.startswith(f"{SCRIPTED}:"), "opponent", name, f"a scripted level of {levels}")
+        require(not name.startswith(f"{SCRIPTED}:"), what, name, f"a scripted level of {levels}")
         try:
-            policies[name] = load_policy(policy_path(name, "opponent"), device)
+            policies[name] = load_policy(policy_path(name, what), device)
         except RunNotFoundError as error:
             raise RunNotFoundError(f"{error}, nor is it a scripted level ({levels})") from None
         weights[name] = float(weight)
