@@ -95,6 +95,8 @@ class RolloutBuffer:
     """[N]"""
     next_alive: Tensor
     """[N]"""
+    dead_value: Tensor
+    """Value of a dead mech []"""
     team_size: int = 1
     """Neighbouring rows that are a team."""
     updates_behind: int = 0
@@ -137,6 +139,7 @@ class RolloutBuffer:
             next_done=zeros(num_agents),
             next_value=zeros(num_agents),
             next_alive=torch.ones(num_agents, device=device),
+            dead_value=torch.zeros((), device=device),
             labels=zeros(*flat, action_dim) if has_labels else None,
             **stored,
         )
@@ -210,7 +213,7 @@ class RolloutBuffer:
 
         ``next_value [N]`` is the value of the observation after the last step, ``next_done [N]`` is 1 where an
         episode ended with the last step, ``next_alive [N]`` where the mech is alive after it, by default all. The
-        value of a dead mech, who observes nothing, is the mean value of the living members of its team.
+        value of a dead mech, who observes nothing, is ``dead_value``.
         """
         assert next_value.shape == next_done.shape == (self.num_agents,), "next_value and next_done must be [N]"
         dtype = torch.float64 if self.num_steps > LONG_ROLLOUT else torch.float32
@@ -220,9 +223,9 @@ class RolloutBuffer:
             self.next_done.copy_(done)
             if next_alive is not None:
                 self.next_alive.copy_(next_alive)
-            value = self._of_team(value, self.next_alive)
-            values = self._of_team(self.values.to(dtype), self.alive)
-            bonus = self._of_team(self.truncation_bonus, self.truncation_bonus != 0)
+            value = torch.where(self.next_alive > 0, value, self.dead_value)
+            values = torch.where(self.alive > 0, self.values, self.dead_value).to(dtype)
+            bonus = torch.where(self._dead_at_truncation(), gamma * self.dead_value, self.truncation_bonus)
             advantage = torch.zeros_like(value)
             for t in reversed(range(self.num_steps)):
                 step_value = values[t]
@@ -235,16 +238,24 @@ class RolloutBuffer:
             torch.add(self.advantages, values, out=self.returns)
         self.gae_computed = True
 
-    def _of_team(self, x: Tensor, has_own: Tensor) -> Tensor:
-        """Return ``x [..., N]``, and where a row has none of its own (``has_own`` 0) the mean over its team's rows.
-
-        It is 0 where no row of the team has its own.
+    def returns_of_dead(self, next_done: Tensor, gamma: float) -> Tensor:
+        """Return three sums over the steps of dead mechs: of the discounted rewards until episode or rollout ends, of
+        the discount of what follows the rollout, and of their number.
         """
-        own = has_own > 0
-        teams = torch.where(own, x, 0.0).unflatten(-1, (-1, self.team_size))
-        count = own.unflatten(-1, (-1, self.team_size)).sum(-1, keepdim=True)
-        mean = teams.sum(-1, keepdim=True) / count.clamp_min(1)
-        return torch.where(own, x, mean.expand_as(teams).flatten(-2))
+        truncated, dead = self._dead_at_truncation(), self.present * (1.0 - self.alive)
+        rewards, discount = torch.zeros_like(next_done), torch.ones_like(next_done)
+        sums, done = torch.zeros(3, device=dead.device), next_done
+        for t in reversed(range(self.num_steps)):
+            rewards = self.rewards[t] + gamma * (1.0 - done) * rewards
+            discount = gamma * torch.where(truncated[t], 1.0, (1.0 - done) * discount)
+            sums += (dead[t] * torch.stack((rewards, discount, torch.ones_like(rewards)))).sum(1)
+            done = self.dones[t]
+        return sums
+
+    def _dead_at_truncation(self) -> Tensor:
+        """Return whether a row is of a dead mech [T, N] where its team is truncated."""
+        teams = (self.truncation_bonus != 0).unflatten(-1, (-1, self.team_size))
+        return teams.any(-1, keepdim=True).expand_as(teams).flatten(-2) & (self.truncation_bonus == 0)
 
     def require_ready(self) -> None:
         """Raise ``ValueError`` unless advantages and returns were computed or filled in by hand."""

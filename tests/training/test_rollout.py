@@ -131,36 +131,54 @@ def test_compute_gae_of_many_rows_matches_the_oracle(rng):
             assert float(buffer.returns[t, n]) == pytest.approx(trace + values[t], rel=1e-5, abs=1e-5)
 
 
-def test_compute_gae_continues_after_death_with_the_mean_value_of_living_mates(rng):
-    """The oracle treats each mech by itself: at a step that it does not live, its value is that of its mates."""
-    steps, team, gamma, lam = 9, 3, 0.9, 0.8
+def rollout_with_deaths(rng, steps: int, team: int) -> RolloutBuffer:
+    """Return a rollout of two teams with deaths, an absent mech, and the end of an episode that truncates a team."""
     rows = range(2 * team)
     buffer = RolloutBuffer.create(steps, len(rows), 2, 1)
     buffer.team_size = team
-    values, rewards = ([[rng.gauss(0, 1) for _ in rows] for _ in range(steps + 1)] for _ in range(2))
-    alive = [[1.0 if t < (9, 2, 5, 4, 4, 6)[n] else 0.0 for n in rows] for t in range(steps + 1)]
-    dones = [[float(t == 7)] * len(rows) for t in range(steps + 1)]
-    alive[7:] = [[1.0] * len(rows)] * 3
-    bonus = [[rng.gauss(0, 1) * alive[t][n] * (t == 6) for n in rows] for t in range(steps)]
+    for x in (buffer.values, buffer.rewards):
+        x.copy_(torch.tensor([[rng.gauss(0, 1) for _ in rows] for _ in range(steps)]))
+    buffer.alive.copy_(torch.tensor([[float(t < (9, 2, 5, 4, 4, 6)[n] or t > 6) for n in rows] for t in range(steps)]))
+    buffer.present[:, 1] = 0.0
+    buffer.dones[7] = 1.0
+    buffer.truncation_bonus[6, :team] = torch.rand(team) * buffer.alive[6, :team]
+    return buffer
 
-    def of_team(x: list[float], has_own: list[float], n: int) -> float:
-        first = n // team * team
-        own = [x[m] for m in range(first, first + team) if has_own[m]]
-        return x[n] if has_own[n] else sum(own) / len(own) if own else 0.0
 
-    for name, x in (("values", values), ("rewards", rewards), ("alive", alive), ("dones", dones)):
-        getattr(buffer, name).copy_(torch.tensor(x[:steps]))
-    buffer.truncation_bonus.copy_(torch.tensor(bonus))
-    buffer.compute_gae(*(torch.tensor(x[steps]) for x in (values, dones)), gamma, lam, torch.tensor(alive[steps]))
-    for n in rows:
-        own = [of_team(values[t], alive[t], n) for t in range(steps + 1)]
+def test_compute_gae_continues_after_death_with_the_value_of_the_dead(rng):
+    """The oracle treats each mech by itself: at a step that it does not live, its value is that of the dead."""
+    steps, team, gamma, lam = 9, 3, 0.9, 0.8
+    buffer = rollout_with_deaths(rng, steps, team)
+    buffer.dead_value.fill_(0.7)
+    next_value, next_alive = torch.randn(2 * team), torch.tensor([1.0, 0.0] * team)
+    buffer.compute_gae(next_value, torch.zeros(2 * team), gamma, lam, next_alive)
+    for n in range(2 * team):
+        values = [float(v) if a else 0.7 for v, a in zip(buffer.values[:, n], buffer.alive[:, n], strict=True)]
+        values.append(float(next_value[n]) if next_alive[n] else 0.7)
         trace = 0.0
         for t in reversed(range(steps)):
-            ahead = 1.0 - dones[t + 1][n]
-            reward = rewards[t][n] + of_team(bonus[t], [float(b != 0) for b in bonus[t]], n)
-            trace = reward + gamma * ahead * own[t + 1] - own[t] + gamma * lam * ahead * trace
+            ahead = 0.0 if t == 6 else 1.0
+            bonus = 0.7 * gamma if (t, n < team, float(buffer.alive[t, n])) == (6, True, 0.0) else 0.0
+            reward = float(buffer.rewards[t, n] + buffer.truncation_bonus[t, n]) + bonus
+            trace = reward + gamma * ahead * values[t + 1] - values[t] + gamma * lam * ahead * trace
             assert float(buffer.advantages[t, n]) == pytest.approx(trace, rel=1e-5, abs=1e-5)
-            assert float(buffer.returns[t, n]) == pytest.approx(trace + own[t], rel=1e-5, abs=1e-5)
+            assert float(buffer.returns[t, n]) == pytest.approx(trace + values[t], rel=1e-5, abs=1e-5)
+
+
+def test_returns_of_the_dead_are_summed_to_the_end_of_the_episode(rng):
+    """Rewards until the end, and the discount of what is not seen: beyond the rollout, or where a team is truncated."""
+    steps, team, gamma = 9, 3, 0.9
+    buffer = rollout_with_deaths(rng, steps, team)
+    buffer.alive[8, 4] = 0.0
+    sums = [0.0, 0.0, 0.0]
+    for n in range(2 * team):
+        for t in (t for t in range(steps) if not buffer.alive[t, n] and buffer.present[t, n]):
+            last = 6 if t < 7 else steps - 1
+            sums[0] += sum(gamma ** (s - t) * float(buffer.rewards[s, n]) for s in range(t, last + 1))
+            sums[1] += gamma ** (last + 1 - t) * (last == steps - 1 or n < team)
+            sums[2] += 1
+    found = buffer.returns_of_dead(torch.zeros(2 * team), gamma)
+    assert found.tolist() == pytest.approx(sums, rel=1e-5) and sums[2] > 5
 
 
 def test_return_of_the_last_living_step_has_the_discounted_rewards_after_it():

@@ -23,6 +23,9 @@ from echelon.training.ppo.teacher import Teaching, environments_of_learner
 from echelon.training.rollout import ChunkStates, RolloutBuffer, chunk_length, chunk_spans
 
 LEARNER_BEGAN = "learner_began"
+DEAD_RETURNS = "dead_returns"
+DEAD_DECAY = 0.9
+"""Share of the sums over steps of dead mechs that the next rollout keeps."""
 """Key of the environments in a checkpoint whose running episode is the learner's from its first step."""
 
 
@@ -134,6 +137,8 @@ class Collector:
         self.start_state = policy.initial_state(rows, actor.device)
         """Recurrent state before step 0 of the rollout, [1, N, H]."""
         self._continues = False
+        self._dead_returns = torch.zeros(3, device=actor.device)
+        """Decayed sums of ``RolloutBuffer.returns_of_dead`` [3]."""
         width = env.sizes.obs_dim + policy.central_dim
         assert buffer.obs_rows.shape[1:] == (rows, width), "rollout and environment differ in rows or columns"
         assert buffer.actions.shape[1:] == (rows, env.sizes.action_dim), "rollout and environment differ in actions"
@@ -205,6 +210,9 @@ class Collector:
         actor = self.actor
         value = actor.value(self.buffer.obs_rows[-1], actor.state, actor.next_done)
         alive = actor.env.rows.of_mechs(actor.env.results.alive)
+        own = self.buffer.returns_of_dead(actor.next_done, actor.config.gamma)
+        rewards, discount, steps = self._dead_returns.mul_(DEAD_DECAY).add_(own)
+        self.buffer.dead_value.copy_(rewards / (steps - discount).clamp_min(1.0))
         self.buffer.compute_gae(value, actor.next_done, actor.config.gamma, gae_lambda, alive)
 
     def carry(self) -> dict[str, Tensor]:
@@ -216,6 +224,7 @@ class Collector:
         return {
             "start_age": self.buffer.ages()[-1] + 1,
             "next_done": actor.next_done.clone(),
+            DEAD_RETURNS: self._dead_returns.clone(),
             **actor.state.stored(self.buffer.obs_rows.dtype)._asdict(),
             LEARNER_BEGAN: torch.tensor(self.episodes.learner_began),
             **(actor.teacher.carry() if actor.teacher is not None else {}),
@@ -225,11 +234,13 @@ class Collector:
         """Continue from what ``carry`` returned; the environment must have been restored to the same step."""
         actor = self.actor
         actor.write_central(self.buffer.obs_rows[0])
+        carry = {DEAD_RETURNS: torch.zeros(3), **carry}
         if not carry["c"].numel():
             carry = {**carry, "c": torch.zeros_like(actor.state.c)}
         targets = {
             "start_age": self.buffer.start_age,
             "next_done": actor.next_done,
+            DEAD_RETURNS: self._dead_returns,
             "h": actor.state.h,
             "c": actor.state.c,
         }
