@@ -57,22 +57,24 @@ class Shape(NamedTuple):
     fps: int
 
 
-SHAPE = Shape(1280, 720, 30)
-ENDINGS = (".mp4", ".webm")
+SHAPES = {".mp4": Shape(1280, 720, 30), ".webm": Shape(1280, 720, 30), ".gif": Shape(640, 360, 12)}
+"""Defaults by ending of the file."""
 
 
 def video(
     match: MatchArgument,
     out: Annotated[
-        Path | None, option("--out", "Output file: .mp4 or .webm; default: NAME.mp4.", "FILE", short="-o")
+        Path | None, option("--out", "Output file: .mp4, .webm or .gif; default: NAME.mp4.", "FILE", short="-o")
     ] = None,
     length: Annotated[float, option("--length", "Length of the highlights [s].")] = 20.0,
     start: Annotated[
         float | None, option("--from", "Start of a part instead of highlights [s]; default: 0 with --to.")
     ] = None,
     end: Annotated[float | None, option("--to", "End of that part [s]; default: the end of the match.")] = None,
-    size: Annotated[str | None, option("--size", "Width and height [px]; default: 1280x720.", "WxH")] = None,
-    fps: Annotated[int, option("--fps", "Frames per second.")] = SHAPE.fps,
+    size: Annotated[
+        str | None, option("--size", "Width and height [px]; default: 1280x720, for GIF 640x360.", "WxH")
+    ] = None,
+    fps: Annotated[int | None, option("--fps", "Frames per second; default: 30, for GIF 12.")] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -81,9 +83,12 @@ def video(
 
     path = find_replay(match)
     target = out or Path(f"{path.stem}.mp4")
-    if target.suffix not in ENDINGS:
-        raise typer.BadParameter(f"--out is {str(target)!r}, expected a name that ends in {', '.join(ENDINGS)}")
-    shape = Shape(*(_size(size) if size is not None else SHAPE[:2]), fps)
+    if target.suffix not in SHAPES:
+        raise typer.BadParameter(f"--out is {str(target)!r}, expected a name that ends in {', '.join(SHAPES)}")
+    shape = SHAPES[target.suffix]
+    if size is not None:
+        shape = Shape(*_size(size), shape.fps)
+    shape = shape._replace(fps=shape.fps if fps is None else fps)
     _check("--fps", shape.fps, RATES)
     _check("--length", length, LENGTHS)
     if target.exists() and not force:
@@ -138,7 +143,7 @@ def film(
             page.goto(file.as_uri())
             page.wait_for_function(READY)
             with page.expect_download(timeout=0) as download:
-                spans = page.evaluate(MAKE, [{**shape._asdict(), "formats": [target.suffix.removeprefix(".")]}, part])
+                spans = page.evaluate(MAKE, [{**shape._asdict(), "format": target.suffix.removeprefix(".")}, part])
             download.value.save_as(target)
             browser.close()
     except Error as error:

@@ -21,7 +21,10 @@ export interface Addresses {
   moment(): string;
 }
 
-const FILM: FilmShape = { width: 1280, height: 720, fps: 24, formats: ["mp4", "webm"] };
+const FILMS: readonly (FilmShape & { label: string })[] = [
+  { label: "Highlights as a video, 20 s", width: 1280, height: 720, fps: 24, format: "video" },
+  { label: "Highlights as a GIF", width: 400, height: 224, fps: 10, format: "gif", zoom: 1.5 },
+];
 
 const STATUS_MS = 2500; // how long a status message is shown
 
@@ -53,7 +56,7 @@ export class SharePanel {
   private readonly filmed = el("div", { class: "film-progress small" });
   private readonly filmBar = el("i");
   private readonly filmText = el("span");
-  private readonly filmRow: HTMLElement;
+  private readonly films: HTMLElement[];
   private film: FilmMaker | null = null;
   private statusAt = 0;
 
@@ -68,7 +71,7 @@ export class SharePanel {
       return made;
     };
     this.link = row(ICONS.link, "Copy a link to this moment", () => void this.copy());
-    this.filmRow = row(ICONS.film, "Highlights as a video, 20 s", () => void this.makeFilm());
+    this.films = FILMS.map((shape) => row(ICONS.film, shape.label, () => void this.makeFilm(shape)));
     this.filmed.hidden = true;
     this.filmed.append(
       el("div", { class: "film-picture" }),
@@ -79,7 +82,7 @@ export class SharePanel {
     this.root = dialog("share", "Share", () => (state.showShare = false), [
       this.link,
       row(ICONS.picture, "Save a picture (Z)", () => void this.savePicture()),
-      this.filmRow,
+      ...this.films,
       this.filmed,
       this.file,
       this.noLink,
@@ -98,7 +101,8 @@ export class SharePanel {
     this.noLink.hidden = match.id !== "file";
     this.file.hidden = !inCatalogue(match);
     // highlights tell the match
-    this.filmRow.hidden = this.film !== null || !mayShow(this.state, lastTick(match));
+    const filmable = this.film === null && mayShow(this.state, lastTick(match));
+    for (const row of this.films) row.hidden = !filmable;
     if (inCatalogue(match)) this.file.href = this.addresses.file(match.id);
     if (performance.now() - this.statusAt > STATUS_MS) setText(this.note, "");
   }
@@ -112,11 +116,11 @@ export class SharePanel {
   }
 
   /** Save the highlights as a film; playback pauses, so that the machine has time for it. */
-  private async makeFilm(): Promise<void> {
+  private async makeFilm(shape: FilmShape): Promise<void> {
     const { match } = this.state;
     if (!match || this.film) return;
     this.state.playing = false;
-    const film = new FilmMaker(match, FILM, REEL_S, this.shown.tier());
+    const film = new FilmMaker(match, shape, REEL_S, this.shown.tier());
     this.film = film;
     this.filmed.firstElementChild?.replaceChildren(film.canvas);
     this.showFilm(true);

@@ -13,7 +13,7 @@ import type { TierName } from "../quality";
 import { Screen } from "../screen";
 import { type MatchState, type ViewerState, defaults } from "../state";
 import { WorkerLink } from "../workers/link";
-import type { FilmCalls, FilmFormat } from "../workers/messages";
+import type { FilmCalls, FilmFormat, FilmWish } from "../workers/messages";
 import { plaqueOf } from "../render/overlay/plaque";
 
 const WAIT_MS = 15; // interval at which a frame that is not complete is tried again
@@ -26,7 +26,8 @@ export interface FilmShape {
   readonly width: number; // [px]
   readonly height: number; // [px]
   readonly fps: number;
-  readonly formats: readonly FilmFormat[]; // one of them, the first that the browser can encode
+  readonly format: FilmWish;
+  readonly zoom?: number; // size of the picture that is scaled down to the film's, relative to it; 1 without
 }
 
 /** Return a match whose cursor is independent of another's, over the same source. */
@@ -64,9 +65,9 @@ export class FilmMaker {
     // a caption is complete when its moment has ended, and then has to be read
     const moments = match.moments.map(({ from, to, rank }) => ({ from, to: to + READ_S, rank }));
     this.spans = typeof part === "number" ? chooseSpans(moments, seconds, Math.max(1, part - HOLD_S)) : part;
-    const { width, height } = shape;
+    const { width, height, zoom = 1 } = shape;
     Object.assign(this.canvas, { width, height });
-    const size: [number, number] = [width, height];
+    const size: [number, number] = [Math.round(width * zoom), Math.round(height * zoom)];
     this.screen = new Screen(document.createElement("canvas"), document.createElement("canvas"), tier, false, size);
     const { state } = this;
     state.match = secondCursor(match);
@@ -93,23 +94,24 @@ export class FilmMaker {
       new Worker(new URL("../workers/film.worker.ts", import.meta.url), { type: "module" }),
     );
     try {
-      const { width, height, fps, formats } = this.shape;
-      const format = await worker.request("start", { width, height, fps, formats });
+      const { width, height, fps } = this.shape;
+      const { format } = await worker.request("start", { width, height, fps, format: this.shape.format });
       let made = 0;
-      const add = async () => {
+      const add = async (cut: boolean) => {
         const bitmap = await createImageBitmap(this.canvas);
-        await worker.request("frame", { bitmap, number: made }, [bitmap]);
+        await worker.request("frame", { bitmap, number: made, cut }, [bitmap]);
         progress(++made);
       };
       for (const span of this.spans) {
         for (let number = 0; number < this.count(span); number++) {
           await this.draw(span[0] + (number + 1) / this.shape.fps, number === 0);
-          await add();
+          await add(number === 0);
         }
       }
-      while (made < this.frames) await add();
+      while (made < this.frames) await add(false);
       const bytes = await worker.request("finish", null);
-      return { film: new Blob([bytes], { type: `video/${format}` }), format };
+      const type = format === "gif" ? "image/gif" : `video/${format}`;
+      return { film: new Blob([bytes], { type }), format };
     } finally {
       worker.close();
       this.screen.close();

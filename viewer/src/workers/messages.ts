@@ -53,11 +53,15 @@ export interface MeshCalls {
   shadows: { args: { appearances: Uint8Array; size: readonly number[] }; value: Uint8Array };
 }
 
-export type FilmFormat = "mp4" | "webm";
+export type FilmFormat = "mp4" | "webm" | "gif";
+
+/** What is asked for: a format, or the best video that the browser can encode. */
+export type FilmWish = FilmFormat | "video";
 
 export interface FilmCalls {
-  /** Start a film; returns the first of some formats that the browser can encode. */
-  start: { args: { width: number; height: number; fps: number; formats: readonly FilmFormat[] }; value: FilmFormat };
-  frame: { args: { bitmap: ImageBitmap; number: number }; value: null };
+  /** Start a film; returns its format. */
+  start: { args: { width: number; height: number; fps: number; format: FilmWish }; value: { format: FilmFormat } };
+  /** Add a frame; `cut` is set for the first one after a cut. */
+  frame: { args: { bitmap: ImageBitmap; number: number; cut: boolean }; value: null };
   finish: { args: null; value: ArrayBuffer };
 }
