@@ -14,7 +14,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "class": ("scout", "light", "medium", "heavy"),
     "metric": ("win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"),
     "pilot": ("trivial", "easy", "medium", "hard", "expert"),
-    "mirror": ("tensorboard", "wandb"),
+    "mirror": ("tensorboard", "wandb", "trackio"),
     "scene": (
         "sim-5v5", "sim-10v10", "sim-20v20", "sim-100v100", "sim-blind", "rays", "observation", "reset", "maps",
         "compile", "update", "train", "scaling",
@@ -190,7 +190,7 @@ MirrorOption = Annotated[
     list[str] | None,
     option(
         "--mirror",
-        "Show the curves live in tensorboard (=folder) or wandb (=project); may be repeated.",
+        "Show the curves live in tensorboard (=folder), wandb or trackio (=project); may be repeated.",
         "NAME[=TARGET]",
         one_of(*CHOICES["mirror"]),
     ),

@@ -1,6 +1,6 @@
 """Curves of a run for other tools: records as numbers by tag, such as ``train/entropy``, and a CSV table of them.
 
-Callers pass records without superseded ones; ``mirrors`` writes the rows to TensorBoard and W&B.
+Callers pass records without superseded ones; ``mirrors`` writes the rows to TensorBoard, W&B and trackio.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Programs that show curves, each an optional package that is imported on use: TensorBoard and W&B.
+"""Programs that show curves, each an optional package that is imported on use: TensorBoard, W&B and trackio.
 
 A run that is observed writes to its mirrors while it trains (``echelon.jobs.observers``), ``echelon runs export``
 writes a run that is there.
@@ -16,7 +16,7 @@ from echelon.telemetry.events import EventResume
 from echelon.telemetry.export import Row
 
 PROJECT, STEP = "echelon", "global_step"
-"""Default project of W&B and the axis of its curves."""
+"""Default project of W&B and trackio, and the axis of W&B's curves."""
 FLUSH_S = 5
 """Time until TensorBoard's file is written [s]."""
 
@@ -89,6 +89,21 @@ class Wandb(Mirror):
         self._run.finish(exit_code=int(failed))
 
 
+class Trackio(Mirror):
+    """A run of trackio."""
+
+    def __init__(self, run: Path, target: str, config: Mapping[str, Any], mode: str = "") -> None:
+        trackio = importlib.import_module("trackio")
+        self._run = trackio.init(project=target or PROJECT, name=run.name, resume="allow", config=dict(config))
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._run.log(dict(row.values), step=row.global_step)
+
+    def close(self, failed: bool) -> None:
+        self._run.finish()
+
+
 @dataclass(frozen=True, kw_only=True)
 class MirrorKind:
     """A row of ``MIRRORS``."""
@@ -102,6 +117,7 @@ class MirrorKind:
 MIRRORS: dict[str, MirrorKind] = {
     "tensorboard": MirrorKind(open=TensorBoard, title="TensorBoard", target="folder"),
     "wandb": MirrorKind(open=Wandb, title="W&B", target="project"),
+    "trackio": MirrorKind(open=Trackio, title="trackio", target="project"),
 }
 """Mirrors by the name of their package and of Echelon's extra."""
 

@@ -32,7 +32,7 @@ MISTAKES = (
     ("train --opponents nobody", 2, "opponents.mix is 'nobody' (from --set), expected one of scripted, self"),
     ("train --device tpu", 2, "device is 'tpu', expected auto, cpu, cuda or cuda:N"),
     ("train --device cuda --detach", 1, "hides every GPU"),
-    ("train --mirror nosuch", 2, "mirror 'nosuch' does not exist, expected one of: tensorboard, wandb"),
+    ("train --mirror nosuch", 2, "mirror 'nosuch' does not exist, expected one of: tensorboard, wandb, trackio"),
     ("train --resume nobody", 3, "nobody"),
     ("train --start-from nosuch", 3, "start_from is 'nosuch', expected a checkpoint"),
     ("config show --set ppo=1", 2, "section"),

@@ -154,7 +154,7 @@ def test_specification_contains_no_url(monkeypatch):
     assert requested().notify == (f"jsons://host/{SECRET}",)
 
 
-@pytest.mark.parametrize(("name", "message"), [("tensorbord", "does not exist"), ("wandb", "is not installed")])
+@pytest.mark.parametrize(("name", "message"), [("tensorbord", "does not exist"), ("trackio", "is not installed")])
 def test_mirror_that_cannot_be_used_is_refused(monkeypatch, name, message):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=message):
@@ -209,9 +209,9 @@ class FakeMirror:
 
 
 def test_observer_mirrors_records_and_resumes(run, monkeypatch):
-    monkeypatch.setitem(MIRRORS, "wandb", replace(MIRRORS["wandb"], open=FakeMirror))
+    monkeypatch.setitem(MIRRORS, "trackio", replace(MIRRORS["trackio"], open=FakeMirror))
     write_records(run, UPDATE, EventAlert(message="m"), EventResume(update=2, global_step=200), UPDATE)
-    Observer(run, Observers(mirrors=("wandb=mine",))).finish(JobStatus(id=run.id, state="failed"))
+    Observer(run, Observers(mirrors=("trackio=mine",))).finish(JobStatus(id=run.id, state="failed"))
     mirror = FakeMirror.opened[-1]
     assert mirror.target == "mine"
     assert mirror.calls == [("write", 300, 0.5), ("resume", 2), ("write", 300, 0.5), ("close", True)]
@@ -222,9 +222,9 @@ def test_observer_that_blocks_delays_neither_the_others_nor_the_end(server, run,
         def write(self, rows):
             threading.Event().wait()
 
-    monkeypatch.setitem(MIRRORS, "wandb", replace(MIRRORS["wandb"], open=Blocking))
+    monkeypatch.setitem(MIRRORS, "trackio", replace(MIRRORS["trackio"], open=Blocking))
     write_records(run, UPDATE)
-    found = Observer(run, Observers(notify=(f"json://{server.address}/x",), mirrors=("wandb",)))
+    found = Observer(run, Observers(notify=(f"json://{server.address}/x",), mirrors=("trackio",)))
     found.finish(JobStatus(id=run.id, state="completed"), linger_s=0.2)
     wait_for(lambda: server.requests, 60.0)
     assert [body["type"] for _, _, body in server.requests] == ["success"]
