@@ -239,8 +239,8 @@ class RolloutBuffer:
         self.gae_computed = True
 
     def returns_of_dead(self, next_done: Tensor, gamma: float) -> Tensor:
-        """Return three sums over the steps of dead mechs: of the discounted rewards until episode or rollout ends, of
-        the discount of what follows the rollout, and of their number.
+        """Return three sums ``[3]`` over the steps of dead mechs: of discounted rewards until episode or rollout ends, of
+        the discount of what follows the rollout, and of their number; ``next_done [N]`` is that of ``compute_gae``.
         """
         truncated, dead = self._dead_at_truncation(), self.present * (1.0 - self.alive)
         rewards, discount = torch.zeros_like(next_done), torch.ones_like(next_done)
