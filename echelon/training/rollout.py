@@ -239,8 +239,10 @@ class RolloutBuffer:
         self.gae_computed = True
 
     def returns_of_dead(self, next_done: Tensor, gamma: float) -> Tensor:
-        """Return three sums ``[3]`` over the steps of dead mechs: of discounted rewards until episode or rollout ends, of
-        the discount of what follows the rollout, and of their number; ``next_done [N]`` is that of ``compute_gae``.
+        """Return three sums over the steps of dead mechs ``[3]``, given ``next_done`` of ``compute_gae`` ``[N]``.
+
+        They are discounted rewards until episode or rollout ends, the discount of what follows the rollout, and the
+        number of steps.
         """
         truncated, dead = self._dead_at_truncation(), self.present * (1.0 - self.alive)
         rewards, discount = torch.zeros_like(next_done), torch.ones_like(next_done)
