@@ -36,11 +36,11 @@ def quickstart() -> RunConfig:
         num_envs=64,
         total_steps=8_000_000,
         max_minutes=10.0,
-        save_every=25,
         env=_env(60),
         teacher=_expert(0.2),
+        ppo=_ppo(rollout_steps=32, num_minibatches=8),
         opponents=_levels(easy=1.0, medium=1.0, expert=2.0),
-        eval=_evals(),
+        eval=_evals(every_updates=100),
     )
 
 
@@ -152,7 +152,7 @@ def league() -> RunConfig:
         teacher=TeacherConfig(),
         total_steps=30_000_000,
         max_minutes=60.0,
-        ppo=replace(base.ppo, lr=5e-4),
+        ppo=_ppo(lr=5e-4),
         opponents=OpponentConfig(
             mix=MIX_PROFILES["league"],
             pfsp=1.0,
