@@ -4,11 +4,13 @@ Markers (zone and spawns) are drawn last and at the resolution of the picture, s
 picture is the top of the map.
 """
 
+import io
+
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from echelon.atlas import palette
-from echelon.atlas.png import encode_png
 from echelon.atlas.scene import Scene
 from echelon.atlas.views import MapView, sunlight
 from echelon.sim.arsenal import CHASSIS
@@ -76,7 +78,9 @@ def png(scene: Scene, view: MapView) -> bytes:
     picture = _fine(view, per_voxel)
     at_x, at_y = _pixel_centres(scene, x * per_voxel, y * per_voxel)
     _draw_marks(picture, scene, view.zone, at_x, at_y, 1 / per_voxel)
-    return encode_png(_bytes(picture[::-1]))
+    file = io.BytesIO()
+    Image.fromarray(_bytes(picture[::-1])).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def _fine(view: MapView, per_voxel: int) -> NDArray[np.float64]:

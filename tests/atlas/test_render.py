@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from echelon.atlas import palette, render, views
-from echelon.atlas.png import encode_png
 from echelon.nav.field import zone_field
 from echelon.sim.world import MATERIALS
 from tests.atlas.worlds import EDGE, decode_png, handmade, scene
@@ -20,13 +19,6 @@ def test_materials_have_unique_colours_and_letters():
     assert len({swatch.colour for swatch in swatches}) == len(letters) == len(MATERIALS)
     markers = {swatch.letter for swatch in (*palette.TEAMS, palette.ZONE, palette.STRANDED)}
     assert not markers & letters
-
-
-def test_png_round_trip():
-    pixels = np.random.default_rng(1).integers(0, 256, (17, 23, 3)).astype(np.uint8)
-    assert np.array_equal(decode_png(encode_png(pixels)), pixels)
-    with pytest.raises(ValueError, match="expected uint8"):
-        encode_png(pixels.astype(np.float32))
 
 
 def test_letters_show_terrain_zone_and_spawns():
