@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from echelon.config import MIX_PROFILES, RunConfig
-from echelon.config.checks import range_text, ranges_of
+from echelon.config.checks import range_text, ranges_of, type_check
 from echelon.config.presets import get_preset
 from echelon.files import reason_of
 from echelon.state_files import read_bounded
@@ -119,6 +119,16 @@ def schema() -> dict[str, Any]:
 def field_descriptions() -> dict[str, str]:
     document = schema()
     return {key: _description(document, key) for key in default_values()}
+
+
+def expected_values() -> dict[str, str]:
+    """Return what every field accepts by dotted key, as text: its type, and its range where it has one."""
+    texts = {}
+    for key, (types, span) in _fields(RunConfig).items():
+        texts[key] = " or ".join("none" if arm is NoneType else type_check(arm)[1] for arm in types)
+        if span:
+            texts[key] += f", {range_text(*span)}"
+    return texts
 
 
 def _description(document: dict[str, Any], key: str) -> str:
