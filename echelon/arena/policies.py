@@ -19,14 +19,12 @@ from torch import Tensor
 from echelon.actions import CHANCES
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
-from echelon.rl.host_program import HostPolicy
+from echelon.rl.host_program import ACTING_ROWS, HostPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import Act, TracedPolicies
 
 BLOCK_ROWS = (160, 40)
 """Rows of a block, largest first. Small blocks lose time between operations, large ones on padding."""
-PROGRAM_ROWS = 160
-"""Most rows of a block where a program acts, which needs no padding: a row is the same alone as among others."""
 CACHE_SIZE = 20
 """Default capacity of the cache [policies]."""
 
@@ -226,7 +224,7 @@ class GroupedPolicies:
         """Yield the blocks that compute ``rows`` of a policy."""
         while len(rows):
             if isinstance(act, HostPolicy):
-                size = min(len(rows), PROGRAM_ROWS)
+                size = min(len(rows), ACTING_ROWS)
             else:
                 size = next((size for size in BLOCK_ROWS if size <= len(rows)), BLOCK_ROWS[-1])
             part, rows = rows[:size], rows[size:]

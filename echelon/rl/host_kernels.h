@@ -415,8 +415,8 @@ inline void entity_offsets(const float* obs, int64 stride, const int64* at, int6
     }
 }
 
-// Normalized, clipped features[E, F] and slots[E] of the entities of the rows at[R] of obs, or of the first R rows, whose
-// first entities are at offsets[R].
+// Normalized, clipped features[E, F] and slots[E] of the entities of the rows at[R] of obs, whose first ones are at
+// offsets[R].
 // Blocks are pairs of a first column and the columns of a slot, one after another in the features.
 inline void pack_entities(const float* obs, int64 stride, const int64* at, int64 rows, int mask, int slots, const int64* blocks, int count,
                           const float* scale, const float* shift, float limit, const int64* offsets, float* features,
@@ -426,7 +426,7 @@ inline void pack_entities(const float* obs, int64 stride, const int64* at, int64
     for (int b = 0; b < count; ++b)
         width += blocks[2 * b + 1];
     for (int64 r = 0; r < rows; ++r) {
-        const float* row = obs + (at ? at[r] : r) * stride;
+        const float* row = obs + at[r] * stride;
         int64 n = offsets[r];
         for (int s = 0; s < slots; ++s) {
             if (!(row[mask + s] < 1.0f))
@@ -830,8 +830,8 @@ inline void run(int operation, const int64* v)
     const Arguments a{v, 0};
     switch (operation) {
     case PACK_ENTITIES:
-        return pack_entities(a.in(0), v[1], nullptr, v[2], v[3], v[4], a.index(5), v[6], a.in(7), a.in(8), v[9], a.index(10), a.out(11),
-                             reinterpret_cast<int32*>(v[12]));
+        return pack_entities(a.in(0), v[1], a.index(2), v[3], v[4], v[5], a.index(6), v[7], a.in(8), a.in(9), v[10],
+                             a.index(11), a.out(12), reinterpret_cast<int32*>(v[13]));
     case ROWS:
         for (int64 part = 0; part < v[1]; ++part)
             run_program(a.index(0)[2 * part], a.index(0)[2 * part + 1], v[2]);

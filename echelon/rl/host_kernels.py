@@ -117,14 +117,14 @@ class EntitySets(NamedTuple):
         first column and the columns of a slot, for each part of the features.
         """
         obs = obs if obs.stride(1) == 1 else obs.contiguous()
-        rows, (first, end) = len(obs), mask
+        rows, chosen, (first, end) = len(obs), torch.arange(len(obs)), mask
         offsets = torch.zeros(rows + 1, dtype=torch.int64)
         torch.cumsum((obs[:, first:end] < 1.0).sum(1), 0, out=offsets[1:])
         count, table = int(offsets[-1]), torch.tensor(blocks)
         features, slots = obs.new_empty(count, sum(blocks[1::2])), torch.empty(count, dtype=torch.int32)
-        source = (obs, obs.stride(0), rows, first, end - first, table, len(blocks) // 2, scale, shift, limit)
+        source = (obs, obs.stride(0), chosen, rows, first, end - first, table, len(blocks) // 2, scale, shift, limit)
         run(Operation.PACK_ENTITIES, *source, offsets, features, slots)
-        return cls(features, slots, offsets, torch.arange(rows))
+        return cls(features, slots, offsets, chosen)
 
     def sizes(self) -> Tensor:
         """Return the number of entities of each chosen set ``[R]``."""

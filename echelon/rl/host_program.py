@@ -33,6 +33,8 @@ MOST_COLUMNS = 64
 """Columns of an action that the header has room for."""
 FLOAT, INDEX = 4, 8
 """Bytes of a number and of an index."""
+ACTING_ROWS = 160
+"""Rows of a step that a thread computes at once, where there are enough: threads hold no lock meanwhile."""
 MOST_ENTITIES = {"contacts": MAX_CONTACTS, "squad": MAX_SQUAD}
 
 
@@ -363,8 +365,9 @@ class Program:
     def _pair(self, width: int) -> Pair:
         """Return activations of ``width`` numbers for each row, if they are kept, and gradients of a block."""
         stride = _apart(width)
-        of_block = [Matrix(self._buffer(BLOCK * stride), -stride) for _ in range(2)]
-        return Pair(Matrix(self._floats(stride), stride), of_block[1]) if self.keeps else Pair(*of_block)
+        slopes = Matrix(self._buffer(BLOCK * stride), -stride)
+        kept = Matrix(self._floats(stride), stride) if self.keeps else Matrix(self._buffer(BLOCK * stride), -stride)
+        return Pair(kept, slopes)
 
     def _whole_pair(self, width: int) -> Pair:
         """Return activations and gradients for each row."""

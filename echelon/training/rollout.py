@@ -246,13 +246,13 @@ class RolloutBuffer:
         """
         truncated, dead = self._dead_at_truncation(), self.present * (1.0 - self.alive)
         rewards, discount = torch.zeros_like(next_done), torch.ones_like(next_done)
-        sums, done = torch.zeros(3, device=dead.device), next_done
+        sums, done = torch.zeros(2, device=dead.device), next_done
         for t in reversed(range(self.num_steps)):
             rewards = self.rewards[t] + gamma * (1.0 - done) * rewards
             discount = gamma * torch.where(truncated[t], 1.0, (1.0 - done) * discount)
-            sums += (dead[t] * torch.stack((rewards, discount, torch.ones_like(rewards)))).sum(1)
+            sums += (dead[t] * torch.stack((rewards, discount))).sum(1)
             done = self.dones[t]
-        return sums
+        return torch.cat((sums, dead.sum().unsqueeze(0)))
 
     def _dead_at_truncation(self) -> Tensor:
         """Return whether a row is of a dead mech [T, N] where its team is truncated."""

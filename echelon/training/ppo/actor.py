@@ -10,7 +10,7 @@ from torch import Tensor
 
 from echelon.config import PPOConfig
 from echelon.rl.build import FlatPolicy
-from echelon.rl.host_program import has_program
+from echelon.rl.host_program import ACTING_ROWS, has_program
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.regime import Regime
 from echelon.rl.traced_policy import trace_sample
@@ -22,8 +22,6 @@ from echelon.training.runtime.threads import ThreadPool
 
 FORWARD_ROWS = 512
 """Smallest number of learner rows for a separate forward pass."""
-PROGRAM_ROWS = 160
-"""The same for native programs, whose threads hold no lock."""
 
 
 class Actor:
@@ -46,7 +44,7 @@ class Actor:
         """Whether the learner acts in each row [N, 1]; the teacher acts in the others."""
         self._sample = trace_sample(policy, low_precision(device, config.amp_dtype) if config.amp else None)
         self._pool = pool or ThreadPool(1)
-        self._row_slices = forward_slices(rows, policy.regime, PROGRAM_ROWS if has_program(policy) else FORWARD_ROWS)
+        self._row_slices = forward_slices(rows, policy.regime, ACTING_ROWS if has_program(policy) else FORWARD_ROWS)
         self._noise = torch.zeros(rows, policy.noise_dim, device=device)
         self.state = policy.initial_state(rows, device)
         """Recurrent state now, [1, N, H]."""

@@ -101,7 +101,9 @@ class ProgramGradients:
 
     def begin(self, packed: PackedRollout, buffer: RolloutBuffer) -> None:
         """Prepare for the minibatches of a rollout."""
-        self._loss = self._coefficients()
+        coefficients = self._coefficients()
+        self._imitates = bool(coefficients.imitates)
+        self._loss = (*coefficients, float(self._network.log_std_max))
         distribution, labels = self._core.distribution, buffer.labels
         self._inputs = {"columns": packed.columns, "actions": distribution.decoded(buffer.actions)}
         self._labels = None if labels is None else distribution.decoded_labels(labels)
@@ -130,7 +132,6 @@ class ProgramGradients:
             tensors["labels"] = self._labels
         shared = {"labels": 0, "steps": length} | {name: x.data_ptr() for name, x in tensors.items()}
         slices = micro_batch_slices(length, sequences, by_program=True)
-        log_std_max = float(self._network.log_std_max)
         edges = [0, *order[[part.stop - 1 for part in slices], -1].tolist()]
         most = max(end - first for first, end in itertools.pairwise(edges))
         if not self._free or self._free[0].rows < most:
@@ -147,12 +148,12 @@ class ProgramGradients:
             late["keep"] += FLOAT * length * part.start
             late["memory"] += FLOAT * self._core.lstm_hidden_dim * part.start
             program = self._free.pop()
-            program.run(edges[i + 1] - first, late, (*self._loss, log_std_max))
+            program.run(edges[i + 1] - first, late, self._loss)
             gradients[i], terms[i] = program.slopes, torch.frombuffer(program.terms, dtype=torch.float64)
             self._free.append(program)
 
         self._pool.map(compute, range(len(slices)))
-        unused = (self._core.actor_logstd, self._core.actor_logstd_head.weight) if self._loss.imitates else ()
+        unused = (self._core.actor_logstd, self._core.actor_logstd_head.weight) if self._imitates else ()
         gradient = self._network.weights.gradient(gradients.sum(0), parameters, unused)
         own = dict(zip(TERMS, terms.sum(0).float(), strict=True))
         return LossTerms(**own, aux_loss=torch.tensor(0.0)), gradient if bool(own["loss"].isfinite()) else None
