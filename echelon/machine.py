@@ -44,7 +44,9 @@ def memory() -> Memory:
     total, available = float(machine.total), float(machine.available)
     for controller, limit_name, usage_name, cache_name, swap_name in MEMORY_FILES:
         for folder in _folders(controller):
-            limit, usage, swaps = (_number(folder / name) for name in (limit_name, usage_name, swap_name))
+            limit, usage, swaps = (
+                _value((_words(folder / name) or ["max"])[0]) for name in (limit_name, usage_name, swap_name)
+            )
             if limit >= machine.total:
                 continue
             stat = _words(folder / "memory.stat")
@@ -73,10 +75,6 @@ def _lines(path: Path) -> list[str]:
 
 def _words(path: Path) -> list[str]:
     return " ".join(_lines(path)).split()
-
-
-def _number(path: Path) -> float:
-    return _value((_words(path) or ["max"])[0])
 
 
 def _value(word: str) -> float:

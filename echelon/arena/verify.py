@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.arena.reconstruct import load_nearest_state, open_match, play_step, recorded_steps
 from echelon.replay.codec import ReplayError
@@ -165,7 +164,7 @@ def _column_divergence(replay: Replay, number: int, one: Chunk, two: Chunk, fram
 def _table_divergence(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | None:
     if list(one.tables[name]) != list(two.tables.get(name, ())):
         return Divergence(chunk=number, tick=one.ref.tick0, field=name)
-    a, b = (_rows(chunk.tables[name]) for chunk in (one, two))
+    a, b = (np.stack(list(chunk.tables[name].values()), axis=1) for chunk in (one, two))
     columns, common = list(one.tables[name]), min(len(a), len(b))
     row, column = (list(part) for part in np.nonzero(a[:common] != b[:common]))
     if row:
@@ -181,10 +180,6 @@ def _table_divergence(number: int, one: Chunk, two: Chunk, name: str) -> Diverge
     return Divergence(
         chunk=number, tick=one.ref.tick0 if tick is None else tick, field=field, recorded=values[0], played=values[1]
     )
-
-
-def _rows(table: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.stack(list(table.values()), axis=1)
 
 
 def _position_deviation(replay: Replay, one: Chunk, two: Chunk) -> float:

@@ -127,11 +127,7 @@ def _top_view(material: NDArray[np.uint8]) -> MapView:
     height = top_height(material, ALL_BUT_AIR)
     # water, lava and debris of the ground layer do not raise a mech
     height = np.where(BLOCKS_MOVE[top] | (height > 1), height, 0)
-    return MapView(colour=COLOURS[top], letter=_letters(top), height=height, key=_material_key(top))
-
-
-def _letters(material: NDArray[np.uint8]) -> NDArray[np.str_]:
-    return np.array(list(LETTERS))[material]
+    return MapView(colour=COLOURS[top], letter=np.array(list(LETTERS))[top], height=height, key=_material_key(top))
 
 
 def _material_key(shown: NDArray[np.uint8]) -> tuple[Key, ...]:

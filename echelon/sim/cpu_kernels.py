@@ -67,7 +67,11 @@ class NativeProgram:
     def __init__(self, commands: Sequence[Any], keep: Any) -> None:
         self._keep = [keep, commands, [_arguments(command) for command in commands]]
         entries = [
-            [_address(command.hooks.forward), ctypes.addressof(command.params[0]), ctypes.addressof(arguments)]
+            [
+                ctypes.cast(command.hooks.forward, ctypes.c_void_p).value or 0,
+                ctypes.addressof(command.params[0]),
+                ctypes.addressof(arguments),
+            ]
             for command, arguments in zip(commands, self._keep[-1], strict=True)
         ]
         self._call = None
@@ -82,10 +86,6 @@ class NativeProgram:
         if self._call:
             entry, bounds, arguments = self._call
             entry(bounds, arguments)
-
-
-def _address(entry: Any) -> int:
-    return ctypes.cast(entry, ctypes.c_void_p).value or 0
 
 
 def _arguments(command: Any) -> ctypes.Structure:

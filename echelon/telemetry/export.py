@@ -91,14 +91,6 @@ def _of_eval(event: EventEval) -> dict[str, Any]:
     }
 
 
-def _of_rating(event: EventRating) -> dict[str, Any]:
-    return _numbers(event, "rating")
-
-
-def _of_league(event: EventLeague) -> dict[str, Any]:
-    return {**_numbers(event, "arena"), "arena/promoted": int(event.promoted)}
-
-
 def _under(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}/{name}": value for name, value in values.items()}
 
@@ -114,8 +106,8 @@ CONVERTERS: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
     EventUpdate: _of_update,
     EventEpisodes: _of_episodes,
     EventEval: _of_eval,
-    EventRating: _of_rating,
-    EventLeague: _of_league,
+    EventRating: lambda event: _numbers(event, "rating"),
+    EventLeague: lambda event: _numbers(event, "arena") | {"arena/promoted": int(event.promoted)},
 }
 
 

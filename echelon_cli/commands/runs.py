@@ -244,7 +244,9 @@ def compare(
     rows = [describe(paths) for paths in chosen]
     configs = [_values(name, paths) for name, paths in zip(names, sides, strict=True)]
     if len(chosen) == len(names):
-        configs = [values | _environment(paths) for values, paths in zip(configs, chosen, strict=True)]
+        configs = [
+            values | flat_environment(read_environment(paths)) for values, paths in zip(configs, chosen, strict=True)
+        ]
     keys = sorted({key for values in configs for key in values})
     differing = {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}
     if as_json:
@@ -267,10 +269,6 @@ def compare(
 def _values(name: str, paths: RunPaths | None) -> dict[str, Any]:
     """Return the configuration of a run, or of the preset ``name`` where there is no run."""
     return resolve(name).values if paths is None else flatten(read_spec(paths).config)
-
-
-def _environment(paths: RunPaths) -> dict[str, Any]:
-    return flat_environment(read_environment(paths))
 
 
 def _draw(chosen: list[Any], name: str) -> None:

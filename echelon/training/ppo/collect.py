@@ -23,10 +23,10 @@ from echelon.training.ppo.teacher import Teaching, environments_of_learner
 from echelon.training.rollout import ChunkStates, RolloutBuffer, chunk_length, chunk_spans
 
 LEARNER_BEGAN = "learner_began"
+"""Key of the environments in a checkpoint whose running episode is the learner's from its first step."""
 DEAD_RETURNS = "dead_returns"
 DEAD_DECAY = 0.9
 """Share of the sums over steps of dead mechs that the next rollout keeps."""
-"""Key of the environments in a checkpoint whose running episode is the learner's from its first step."""
 
 
 @dataclass
