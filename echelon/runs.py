@@ -128,6 +128,8 @@ class RunPaths:
     checkpoints = RunFile("checkpoints")
     teacher = RunFile("teacher.safetensors")
     """Copy of the policy that teaches, so that a resumed run has the same teacher."""
+    champion = RunFile("champion.safetensors")
+    """Copy of the policy ``opponents.champion``, likewise."""
     replays = RunFile("replays")
     trace = RunFile("profile", "trace.json")
     """Profile of a few updates for chrome://tracing or Perfetto."""

@@ -6,6 +6,7 @@ An invalid value raises ``ValueError`` with the field, the value and the valid r
 import json
 import re
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Interval
@@ -23,7 +24,7 @@ from echelon.config.checks import (
     require_fields,
 )
 from echelon.config.game import EnvConfig
-from echelon.config.opponents import CurriculumConfig, EvalConfig, OpponentConfig, PilotSkill
+from echelon.config.opponents import SCRIPTED, CurriculumConfig, EvalConfig, OpponentConfig, PilotSkill
 from echelon.config.seeds import require_seed
 
 SCRIPTED_TEACHER, POLICY_TEACHER = "heuristic", "policy"
@@ -324,9 +325,16 @@ class RunConfig:
         )
 
     @property
-    def eval_level(self) -> PilotSkill:
-        """Return the scripted level of the run's evaluations."""
+    def eval_level(self) -> PilotSkill | None:
+        """Return the scripted level of the run's evaluations, None where opponents.champion plays."""
+        if self.eval.skill == "champion":
+            return None
         return self.opponents.hardest_level() if self.eval.skill == "hardest" else self.eval.skill
+
+    @property
+    def eval_opponent(self) -> str:
+        """Return the name of the opponent of the run's evaluations: that of a level is ``heuristic:LEVEL``."""
+        return f"{SCRIPTED}:{self.eval_level}" if self.eval_level else Path(self.opponents.champion).name
 
 
 def env_signature(cfg: EnvConfig) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Literal
 
 from annotated_types import Interval
@@ -14,8 +15,8 @@ PilotSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
 """Levels of the scripted pilots of ``echelon.agents``."""
 LADDER: tuple[PilotSkill, ...] = ("trivial", "easy", "medium", "hard", "expert")
 """Levels of the scripted pilots, weakest first."""
-EvalSkill = Literal["hardest", "trivial", "easy", "medium", "hard", "expert"]
-"""Level of an evaluation's scripted opponent; hardest is that of ``OpponentConfig.hardest_level``."""
+EvalSkill = Literal["hardest", "champion", "trivial", "easy", "medium", "hard", "expert"]
+"""Opponent of an evaluation: a level, hardest for ``OpponentConfig.hardest_level``, or ``opponents.champion``."""
 DEFAULT_LEVEL: PilotSkill = "medium"
 """Level that evaluates a run without scripted opponents."""
 
@@ -39,7 +40,7 @@ class MixConfig:
     expert: float = 0.0
     """Scripted pilots of level expert."""
     champion: float = 0.0
-    """The shipped champion, frozen, with sampled actions; a run keeps the one that it began with."""
+    """Policy opponents.champion, frozen; a run keeps the one that it began with."""
     self_play: float = 0.0
     """Current policy on both sides, both learning; its share of the environments is fixed for the run."""
     past: float = 0.0
@@ -160,11 +161,17 @@ class OpponentConfig:
     """Seeds per match-up that rates a new snapshot against an older one, from both sides; 0 disables rating."""
     rating_opponents: Annotated[int, Interval(ge=1, le=64)] = 4
     """Maximum number of older snapshots that rate a new one."""
+    champion: str = "champion"
+    """Opponent of opponents.mix.champion: the shipped champion, a run, checkpoint, league entry or exported file."""
+    champion_mean: bool = False
+    """Let opponents.champion play its mean actions, in training and evaluations; otherwise it samples."""
     league: LeagueConfig = field(default_factory=LeagueConfig)
     """Participation in the league, where mix includes it."""
 
     def __post_init__(self) -> None:
         require_fields(self, "opponents")
+        label, policy = Path(self.champion).name, "a run, a checkpoint, a league entry, a file or champion"
+        require(bool(label) and level_of(label) is None, "opponents.champion", self.champion, policy)
         target, expected = self.league.target, "empty where opponents.mix.league is 0; try --opponents exploiter"
         require(not target or self.mix.league > 0, "opponents.league.target", target, expected)
 
@@ -245,7 +252,7 @@ class EvalConfig:
     report: bool = False
     """End a run with an evaluation of mean and sampled actions on as many seeds that chose no checkpoint."""
     skill: EvalSkill = DEFAULT_LEVEL
-    """Level of the scripted opponent; hardest is the hardest level among the run's opponents."""
+    """Opponent: a scripted level, hardest for the hardest level among the run's opponents, or opponents.champion."""
     weapon_prob: Fraction = 1.0
     """Probability that a trigger of the scripted opponent takes effect."""
     deterministic: bool = True

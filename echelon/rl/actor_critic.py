@@ -87,6 +87,8 @@ class PolicyCalls(nn.Module):
     """
 
     core: ActorCritic
+    takes_mean: bool = False
+    """Whether ``act`` ignores the noise, for an opponent with mean actions among those that sample."""
 
     def encode(self, obs: Any) -> Tensor:
         """Return features ``[..., F]`` of observations."""
@@ -137,7 +139,7 @@ class PolicyCalls(nn.Module):
     ) -> tuple[Tensor, LSTMState]:
         """Return actions ``[B, A]`` and the next state: the mean action, or the sample of ``noise [B, W]``."""
         out, state = self._step(observations, state, done)
-        if noise is None:
+        if noise is None or self.takes_mean:
             return self.core.distribution.mode(out.action), state
         return self.core.distribution.sample(out.action, noise), state
 

@@ -458,7 +458,7 @@ class HostPolicy:
     """The steps of a policy by programs, in as many threads as call at the same time; weights may change in place."""
 
     def __init__(self, policy: FlatPolicy) -> None:
-        self._network = Network(policy)
+        self._network, self._takes_mean = Network(policy), policy.takes_mean
         self._free: list[ActingProgram] = []
 
     def sample(
@@ -476,7 +476,8 @@ class HostPolicy:
         self, obs: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
     ) -> tuple[Tensor, LSTMState]:
         """Return what ``FlatPolicy.act`` returns for ``obs [B, D]``."""
-        action, _, _, after = self.sample(obs, state, obs.new_zeros(len(obs)) if done is None else done, noise)
+        noise, done = None if self._takes_mean else noise, obs.new_zeros(len(obs)) if done is None else done
+        action, _, _, after = self.sample(obs, state, done, noise)
         return action, after
 
     def act_in(self, rows: Tensor, obs: Tensor, memory: Tensor, noise: Tensor | None, action: Tensor) -> None:

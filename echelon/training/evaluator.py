@@ -13,18 +13,21 @@ import torch
 
 from echelon.arena.ratings import evaluated_rating, rating_against
 from echelon.config import RunConfig
+from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import eval_seeds
 from echelon.files import write_fault
 from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
+from echelon.rl.weights import LoadedPolicy
 from echelon.runs import RunPaths
 from echelon.statistics import wilson_interval
 from echelon.telemetry.events import EventMatch
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import EvalStats, MakeEnv, make_eval_env, play_and_summarize, play_mean_and_sampled
-from echelon.training.opponents.pool import scripted_name
+from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.rating import SnapshotRater
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import TRAINING_PREFIX, Recording, RecordingPlan
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat
@@ -56,14 +59,16 @@ class Evaluator:
         device: torch.device,
         pool: ThreadPool,
         make_env: MakeEnv | None = None,
+        champion: Callable[[], LoadedPolicy | None] = lambda: None,
     ) -> None:
+        """``champion`` returns the policy that evaluations with ``eval.skill`` champion are played against."""
         self.config, self.run_dir, self.device = config, run_dir, device
         self.rater = SnapshotRater(config, device, pool, make_env)
         self.matches: list[EventMatch] = []
         """Matches recorded by the newest evaluation."""
         self.fault = ""
         """Why replays or heat maps of the newest evaluation could not be written; empty if they were."""
-        self._pool, self._make_env, self._level = pool, make_env, scripted_name(config.eval_level)
+        self._pool, self._make_env, self._champion = pool, make_env, champion
         self._eval_env: BatchedEnv | None = None
         self._rated: float | None = None
         """Rating by the newest evaluation of this process."""
@@ -79,7 +84,7 @@ class Evaluator:
         """Play the seeds of choice from both sides; write replays and heat maps if there is a run folder."""
         cfg = self.config.eval
         if self._eval_env is None:
-            self._eval_env = self._build(eval_seeds(cfg.seeds, "choice"), self.config.eval_level)
+            self._eval_env = self._build(eval_seeds(cfg.seeds, "choice"))
         recording, heat = self._recording(self._eval_env, update, global_step), self._heat(self._eval_env)
         stats = play_and_summarize(
             policy,
@@ -88,10 +93,11 @@ class Evaluator:
             deterministic=cfg.deterministic,
             on_step=on_step,
             observers=[recording, heat],
+            opponents=self._opponents(self._eval_env),
         )
         self.matches = [] if recording is None else recording.finish(self.config.keep_replays)
         self.fault = "" if recording is None else recording.fault
-        self._rated = rating_against(self._level, cfg.weapon_prob, stats, sampled=not cfg.deterministic)
+        self._rated = rating_against(self.config.eval_opponent, cfg.weapon_prob, stats, sampled=not cfg.deterministic)
         if heat is not None:
             self._save_heat(heat, update)
         return stats
@@ -99,11 +105,17 @@ class Evaluator:
     def report(self, policy: FlatPolicy, on_step: Callable[[], object] = lambda: None) -> EvalStats:
         """Play the seeds of reports from both sides, with mean and with sampled actions."""
         cfg = self.config
-        env = self._build(eval_seeds(cfg.eval.seeds), cfg.eval_level)
+        env = self._build(eval_seeds(cfg.eval.seeds))
         try:
-            return play_mean_and_sampled(policy, env, cfg.env, on_step=on_step)
+            return play_mean_and_sampled(policy, env, cfg.env, on_step=on_step, opponents=self._opponents(env))
         finally:
             env.close()
+
+    def _opponents(self, env: BatchedEnv) -> OpponentRunner | None:
+        """Return a runner that plays ``opponents.champion`` where evaluations are against it."""
+        champion = None if self.config.eval_level else self._champion()
+        mean = self.config.opponents.champion_mean
+        return None if champion is None else play_against(env, champion.policy, deterministic=mean)
 
     def _heat(self, env: BatchedEnv) -> HeatMapObserver | None:
         """Return an observer for heat maps; None without a run folder, ``eval.heat_cells`` or an engine."""
@@ -137,7 +149,7 @@ class Evaluator:
                 rating=self._rating(update),
                 mean=cfg.eval.deterministic or None,
             ),
-            opponent=TeamInfo(name=cfg.eval_level, level=self._level),
+            opponent=self._opponent(),
             run=paths.id,
             update=update,
             global_step=global_step,
@@ -145,16 +157,23 @@ class Evaluator:
         )
         return Recording(env, plan)
 
+    def _opponent(self) -> TeamInfo:
+        name, champion = self.config.eval_opponent, self._champion()
+        if level := self.config.eval_level:
+            return TeamInfo(name=level, level=name)
+        return TeamInfo(name=name, checkpoint=str(champion.meta.get("id", "")) if champion else "")
+
     def _rating(self, update: int) -> float | None:
         if self._rated is not None or self.run_dir is None:
             return self._rated
         return evaluated_rating(RunPaths(Path(self.run_dir)), update, sampled=not self.config.eval.deterministic)
 
-    def _build(self, seeds: list[int], skill: str) -> BatchedEnv:
+    def _build(self, seeds: list[int]) -> BatchedEnv:
         return make_eval_env(
             self.config.env,
             seeds,
-            skill=skill,
+            skill=self.config.eval_level or DEFAULT_LEVEL,
+            policy_opponents=self.config.eval_level is None,
             weapon_prob=self.config.eval.weapon_prob,
             device=self.device,
             threads=self._pool.threads,

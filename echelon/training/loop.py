@@ -33,7 +33,6 @@ from echelon.training import records
 from echelon.training.curriculum import significant_changes
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_event
 from echelon.training.opponents.league_source import LeagueSource
-from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.runtime.devices import release_cache
@@ -456,7 +455,7 @@ class TrainingRun:
                 stats,
                 eval_seeds(config.eval.seeds, purpose),
                 **self._position,
-                opponent=scripted_name(config.eval_level),
+                opponent=config.eval_opponent,
                 weapon_prob=config.eval.weapon_prob,
                 deterministic=config.eval.deterministic or purpose == "report",
                 purpose=purpose,

@@ -163,7 +163,7 @@ class Session:
             self.env, self.source, self.pool, seed=seeds.opponents, amp=ppo.amp, capture=ppo.capture
         )
         self.league = self._build_league_client()
-        self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
+        self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env, lambda: self.source.champion)
         shape = (
             ppo.rollout_steps,
             self.env.rows.count,
@@ -320,9 +320,10 @@ class Session:
 
     def is_best(self, stats: EvalStats) -> bool:
         """Return whether an evaluation is better than all before it, and store it as the best if so."""
+        opponent = self.config.eval_level or self.config.eval_opponent
         before, self.counters.best = (
             self.counters.best,
-            best_evaluation(self.counters.best, stats, self.counters.update, self.config.eval_level),
+            best_evaluation(self.counters.best, stats, self.counters.update, opponent),
         )
         return self.counters.best is not before
 
@@ -538,7 +539,11 @@ class Session:
 
     def _build_opponent_source(self, seed: int) -> OpponentMix:
         cfg = self.config.opponents
-        champion = load_champion(self.config.env, self.device) if cfg.mix.champion > 0 else None
+        champion = None
+        if cfg.mix.champion > 0 or self.config.eval_level is None:
+            stored = None if self.run_dir is None else RunPaths(Path(self.run_dir)).champion
+            options = {"stores": self.group.is_main}
+            champion = load_champion(self.config.env, self.device, cfg.champion, stored, **options)
         if not cfg.mix.uses_league:
             return OpponentMix(cfg, seed, self._build_policy, champion)
 

@@ -9,24 +9,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from echelon.arena.standings import policy_path
 from echelon.config import EnvConfig, RunConfig, TeacherConfig
 from echelon.env import layout
-from echelon.files import error_text, make_folder
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import trace_act
-from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
+from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.runs import RunPaths
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.policy_agent import env_config_of
 from echelon.training.ppo.actor import forward_slices
 from echelon.training.ppo.teacher import Teacher
 from echelon.training.runtime.threads import ThreadPool
-from echelon.training.weights import export_policy_weights
-
-SOURCE = "teacher"
-"""Key of ``teacher.policy`` in a stored copy of the teacher."""
+from echelon.training.weights import kept_policy
 
 
 class ScriptedTeacher(Teacher):
@@ -107,28 +102,9 @@ def make_teacher(
 def load_teacher(
     cfg: TeacherConfig, stored: Path | None, device: torch.device | str, *, stores: bool = True
 ) -> LoadedPolicy:
-    """Return the policy of ``teacher.policy``: the copy in the run folder, else that of its path, then copied there.
-
-    A run that teaches may train on and delete its checkpoints, a resumed learner needs the same teacher. Raises
-    ``ValueError`` in one line where neither can be read.
-    """
-    if stored is not None and stored.is_file():
-        try:
-            found = load_policy(stored, device)
-        except (ValueError, OSError):
-            found = None  # a damaged copy is written again
-        if found is not None and found.meta.get(SOURCE) == cfg.policy:
-            return found
+    """Return the policy of ``teacher.policy``, as ``kept_policy`` does."""
     assert cfg.path, "the teacher is a policy"
-    path = policy_path(cfg.path, "teacher.policy")
-    try:
-        loaded = load_policy(path, device)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"teacher.policy is {cfg.policy!r}, expected a policy: {error_text(error)}") from None
-    if stored is not None and stores:
-        make_folder(stored.parent)
-        export_policy_weights(loaded.policy, {**loaded.meta, SOURCE: cfg.policy}, stored)
-    return loaded
+    return kept_policy("teacher.policy", cfg.policy, cfg.path, stored, device, stores=stores)
 
 
 def teacher_policy(loaded: LoadedPolicy, cfg: EnvConfig, env: BatchedEnv) -> FlatPolicy:

@@ -1,19 +1,24 @@
-"""Export policies as files or folders, which ``echelon.rl.weights`` loads."""
+"""Export policies as files, which ``echelon.rl.weights`` loads, and keep those of other runs with a run."""
 
 import hashlib
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from echelon.files import write_output
+from echelon.arena.standings import policy_path
+from echelon.files import error_text, make_folder, write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, Checkpoint
 from echelon.rl.tensor_files import metadata_of, split_tensors
+from echelon.rl.weights import LoadedPolicy, load_policy
 
 SUFFIX = ".safetensors"
 """Suffix of an exported policy."""
+SOURCE = "teacher"
+"""Key of the field's value in a kept policy."""
 
 
 def export_checkpoint(checkpoint: Checkpoint, target: Path) -> None:
@@ -33,3 +38,29 @@ def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path)
     if target.suffix != SUFFIX:
         raise ValueError(f"file of the policy is {target.name!r}, expected a name that ends in {SUFFIX}")
     write_output(target, save(split_tensors(weights)[1], metadata_of(meta)))
+
+
+def kept_policy(
+    field: str, value: str, name: str, stored: Path | None, device: torch.device | str = "cpu", *, stores: bool = True
+) -> LoadedPolicy:
+    """Return the policy ``name`` of a configuration field: the copy in the run folder, else that of its path.
+
+    It is then copied there: the run that it is of may train on and delete its checkpoints, and a resumed learner needs
+    the same one. Raises ``ValueError`` in one line where neither can be read.
+    """
+    if stored is not None and stored.is_file():
+        try:
+            found = load_policy(stored, device)
+        except (ValueError, OSError):
+            found = None  # a damaged copy is written again
+        if found is not None and found.meta.get(SOURCE) == value:
+            return found
+    path = policy_path(name, field)
+    try:
+        loaded = load_policy(path, device)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{field} is {value!r}, expected a policy: {error_text(error)}") from None
+    if stored is not None and stores:
+        make_folder(stored.parent)
+        export_policy_weights(loaded.policy, {**loaded.meta, SOURCE: value}, stored)
+    return loaded

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
+from echelon import champion
 from echelon.config import MIX_PROFILES, RunConfig
 from echelon.config.learner import POLICY_TEACHER, SCRIPTED_TEACHER
 from echelon.config.opponents import PilotSkill
@@ -93,8 +94,9 @@ def train(
     }
     overrides = {key: value for key, value in given.items() if value is not None}
     overrides |= overrides_of(assignments)
-    if overrides.get("start_from"):
-        overrides["start_from"] = str(readable_policy(str(overrides["start_from"])))
+    for key in ("start_from", "opponents.champion"):
+        if overrides.get(key) not in (None, "", champion.NAME):
+            overrides[key] = str(readable_policy(str(overrides[key]), key))
     if overrides.get("teacher.policy"):
         overrides["teacher.policy"] = teacher_reference(str(overrides["teacher.policy"]))
     file = config
@@ -134,12 +136,12 @@ def teacher_reference(name: str) -> str:
     return f"{POLICY_TEACHER}:{policy_path(name.removeprefix(f'{POLICY_TEACHER}:'), 'teacher.policy')}"
 
 
-def readable_policy(name: str) -> Path:
-    """Return the path of the policy with the initial weights; ``ValueError`` where it cannot be read."""
+def readable_policy(name: str, field: str) -> Path:
+    """Return the path of the policy that a field names; ``ValueError`` where it cannot be read."""
     from echelon.arena.standings import policy_path
     from echelon.rl.weights import load_policy
 
-    path = policy_path(name, "start_from")
+    path = policy_path(name, field)
     load_policy(path)
     return path
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections import Counter
 from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from echelon.config import MIX_PROFILES, EnvConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
+from echelon import champion
+from echelon.config import MIX_PROFILES, EnvConfig, EvalConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
+from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.weights import LoadedPolicy
-from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
+from echelon.rl.traced_policy import trace_act
+from echelon.rl.weights import LoadedPolicy, load_policy
+from echelon.telemetry.events import EventEpisodes, EventEval, EventRating, EventUpdate
 from echelon.training import loop
 from echelon.training.batch_options import Maps, Sides
 from echelon.training.opponents.pool import SELF, OpponentMix, assign_sides, level_of, most_redundant
@@ -95,7 +99,7 @@ def test_run_keeps_the_champion_that_it_began_with():
 
 def test_run_against_champion_counts_it_and_resumes_bit_exactly(small_run, tmp_path, monkeypatch):
     champions = iter((1, 1, 2, 3))
-    monkeypatch.setattr("echelon.training.session.load_champion", lambda *_: champion_of(next(champions)))
+    monkeypatch.setattr("echelon.training.session.load_champion", lambda *_, **__: champion_of(next(champions)))
     opponents = replace(mix(easy=1, champion=2), pfsp=1.0)
     whole, resumed, _ = assert_resumes_exactly(small_run(opponents=opponents, max_updates=4), tmp_path, 2)
     assert next(champions) == 3, "Echelon came with another one at the resume"
@@ -112,6 +116,44 @@ def test_run_plays_against_champion(tmp_path):
     assert any("champion" in event.by_opponent for event in of(events, EventEpisodes))
     with pytest.raises(ValueError, match="champion cannot play with"):
         run_battle(replace(config, env=replace(config.env, comm_dim=4)))
+
+
+@pytest.mark.parametrize("mean", [True, False])
+def test_run_against_a_named_policy_is_evaluated_against_it_and_resumes_without_it(tmp_path, mean):
+    first, _ = run_battle(battle_run(env={"max_episode_seconds": 2.0}, num_envs=2, max_updates=1), tmp_path / "first")
+    assert first.checkpoint is not None
+    target = first.checkpoint.rename(tmp_path / "target")
+    opponents = replace(mix(champion=1), champion=str(target), champion_mean=mean)
+    evals = EvalConfig(seeds=1, every_updates=2, at_start=False, skill="champion", record_seeds=1, report=True)
+    config = battle_run(env={"max_episode_seconds": 2.0}, opponents=opponents, eval=evals, num_envs=2)
+    identity = load_policy(target).meta["id"]
+    whole, resumed, _ = assert_resumes_exactly(
+        config, tmp_path, 2, make_env=VectorEnv, between=lambda: shutil.rmtree(target)
+    )
+    assert [event.opponents for event in of(resumed, EventUpdate)] == [{"champion": 2}] * 4
+    played, again = ([(e.purpose, e.opponent, e.mean_return) for e in of(x, EventEval)] for x in (whole, resumed))
+    assert played == again
+    assert [row[:2] for row in played] == [("choice", "target"), ("choice", "target"), ("report", "target")]
+    with Replay(next((tmp_path / "cut" / "replays").glob("*.ecr"))) as replay:
+        assert {team["name"] for team in replay.header["teams"]} in ({"update 2", "target"}, {"update 4", "target"})
+    assert load_policy(tmp_path / "cut" / "champion.safetensors").meta["id"] == identity
+
+
+def test_policy_that_takes_the_mean_ignores_noise():
+    chosen, free = policy(), policy()
+    chosen.takes_mean = True
+    obs, state, noise = torch.zeros(2, OBS_DIM), chosen.initial_state(2), torch.ones(2, chosen.noise_dim)
+    mean = free.act(obs, state)[0]
+    acts = [trace_act(chosen, stochastic=True)(obs, state, None, noise)[0], chosen.act(obs, state, None, noise)[0]]
+    assert all(torch.equal(mean, each) for each in acts) and not torch.equal(mean, free.act(obs, state, None, noise)[0])
+    loaded = load_policy(champion.FOLDER).policy
+    zeros, state = torch.zeros(2, loaded.obs_dim), loaded.initial_state(2)
+    sampled, loaded.takes_mean = trace_act(loaded, stochastic=True), True
+    noise, act = torch.ones(2, loaded.noise_dim), trace_act(loaded, stochastic=True)
+    mean = sampled(zeros, state, None, None)[0]
+    assert torch.equal(act(zeros, state, None, noise)[0], mean) and not torch.equal(
+        sampled(zeros, state, None, noise)[0], mean
+    )
 
 
 def test_snapshot_pool_stays_spread_and_keeps_both_ends():

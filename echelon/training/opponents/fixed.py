@@ -24,6 +24,7 @@ from echelon.training.opponents.pool import SCRIPTED, SEED_OFFSET, level_of, sam
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.policy_agent import env_config_of
 from echelon.training.runtime.threads import ThreadPool
+from echelon.training.weights import kept_policy
 
 NAME = "opponent"
 """Name of a single opponent within its batch."""
@@ -60,15 +61,28 @@ def play_against(env: BatchedEnv, policy: FlatPolicy, *, seed: int = 0, determin
     return OpponentRunner(env, source, ThreadPool(1), seed=seed, deterministic=deterministic)
 
 
-def load_champion(env: EnvConfig, device: torch.device | str = "cpu") -> LoadedPolicy:
-    """Return the champion; ``ValueError`` where the game of ``env`` has other observations or actions."""
+def load_champion(
+    env: EnvConfig,
+    device: torch.device | str = "cpu",
+    name: str = champion.NAME,
+    stored: Path | None = None,
+    *,
+    stores: bool = True,
+) -> LoadedPolicy:
+    """Return the policy ``name``, the shipped champion or that of ``opponents.champion``, which a run keeps.
+
+    ``ValueError`` where the game of ``env`` has other observations or actions.
+    """
     # a new network draws its initial weights, which must not advance the generator of training
     with torch.random.fork_rng(devices=[]):
-        loaded = load_policy(champion.FOLDER, device)
+        if name == champion.NAME:
+            loaded = load_policy(champion.FOLDER, device)
+        else:
+            loaded = kept_policy("opponents.champion", name, name, stored, device, stores=stores)
     found, expected = (interface_of(cfg, layout.obs_dim(cfg)) for cfg in (env, env_config_of(loaded.meta)))
     if found != expected:
         described = "{0[1]} layout, {0[0]} columns, comm_dim {0[2]}".format
-        raise ValueError(f"{champion.NAME} cannot play with {described(found)}, expected {described(expected)}")
+        raise ValueError(f"{name} cannot play with {described(found)}, expected {described(expected)}")
     return loaded
 
 

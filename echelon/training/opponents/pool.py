@@ -136,7 +136,8 @@ class OpponentMix:
         self.ratings: dict[str, float] = {}
         """Elo by snapshot."""
         self._policies: dict[str, FlatPolicy] = {}
-        self._make_policy, self._champion = make_policy, champion
+        self._make_policy, self.champion = make_policy, champion
+        self._restore_champion(None)
         self._weights = {name: share for name, share in cfg.mix.shares.items() if share > 0 and name != "self_play"}
         self.priorities = Priorities(cfg.pfsp)
 
@@ -175,10 +176,10 @@ class OpponentMix:
         self.priorities.record(name, outcome)
 
     def policy(self, name: str) -> FlatPolicy:
-        return self._champion.policy if self._champion and name == CHAMPION else self._policies[name]
+        return self.champion.policy if self.champion and name == CHAMPION else self._policies[name]
 
     def is_ready(self, name: str) -> bool:
-        return name in self._policies or (self._champion is not None and name == CHAMPION)
+        return name in self._policies or (self.champion is not None and name == CHAMPION)
 
     def add(self, policy: FlatPolicy, update: int) -> str:
         """Add a frozen copy of ``policy`` and return its name; beyond ``past_keep`` the pool is thinned evenly."""
@@ -208,9 +209,9 @@ class OpponentMix:
         """Return the whole state as tensors and plain values, weights included."""
         weights = {name: policy.state_dict() for name, policy in self._policies.items()}
         state = {"level": self.level, "kept": list(self.snapshots), "ratings": dict(self.ratings), "weights": weights}
-        if self._champion is not None:
+        if self.champion is not None:
             # Echelon may come with another champion by the time the run is resumed
-            state["champion"] = {"meta": self._champion.meta, "weights": self._champion.policy.state_dict()}
+            state["champion"] = {"meta": self.champion.meta, "weights": self.champion.policy.state_dict()}
         return {**state, "win_rates": self.priorities.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -224,12 +225,14 @@ class OpponentMix:
         self._restore_champion(state.get("champion"))
 
     def _restore_champion(self, saved: Mapping[str, Any] | None) -> None:
-        """Take the champion of a checkpoint where it is another one than the current."""
-        if saved is None or self._champion is None or saved["meta"].get("id") == self._champion.meta.get("id"):
+        """Take the champion of a checkpoint where it is another one than the current; set which actions it plays."""
+        if self.champion is None:
             return
-        device = self._champion.policy.obs_normalizer.scale.device
-        with torch.random.fork_rng(devices=[]):
-            self._champion = LoadedPolicy(policy_from(saved["meta"], saved["weights"], device), saved["meta"])
+        if saved is not None and saved["meta"].get("id") != self.champion.meta.get("id"):
+            device = self.champion.policy.obs_normalizer.scale.device
+            with torch.random.fork_rng(devices=[]):
+                self.champion = LoadedPolicy(policy_from(saved["meta"], saved["weights"], device), saved["meta"])
+        self.champion.policy.takes_mean = self.cfg.champion_mean
 
     def _names_of(self, kind: str) -> list[str]:
         """Return the opponents of a kind: snapshots, else the champion or a scripted level."""
