@@ -36,6 +36,22 @@ QUANTISATION_LEVELS = 127
 ECCM_ABOVE = 64.5 / QUANTISATION_LEVELS
 """A scout's SECONDARY above 0 means ECM up to 0.5, level 64, and ECCM from the next level on."""
 
+
+class Order(IntEnum):
+    """Order to a mech, given from outside; FOCUS names a hostile and SCREEN a team mate."""
+
+    NONE = 0
+    HOLD = 1
+    ADVANCE = 2
+    FLANK_LEFT = 3
+    FLANK_RIGHT = 4
+    FOCUS = 5
+    SCREEN = 6
+    RETREAT = 7
+
+
+ORDER_NAMES = tuple(order.name.lower() for order in Order)
+
 SWITCH_NAMES = ("primary", "vent", "secondary", "tertiary", "special")
 CHANCES = (*(f"target_{slot}" for slot in range(TARGET_DIM)), "no_target", *SWITCH_NAMES)
 """Choices whose probabilities policies report: targets, which add up to 1, and switches that are on."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.actions import Order
 from echelon.agents import heuristic
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
@@ -22,7 +23,7 @@ from echelon.env.match_state import load_match_state, save_match_state
 from echelon.env.seats import Seats
 from echelon.gen.bank import build_bank
 from echelon.replay.codec import RecordHead, ReplayError, world_hash
-from echelon.replay.extra_records import read_seats, read_state, state_heads
+from echelon.replay.extra_records import read_orders, read_seats, read_state, state_heads
 from echelon.replay.reader import Replay, action_entries, require_actions
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
@@ -170,19 +171,21 @@ class Step(NamedTuple):
     """Their inputs ``[ticks, S, A]``."""
     mechs: tuple[int, ...] | None = None
     """Mechs that repeat it while their pilots fly the others; None all."""
+    orders: tuple[tuple[int, ...], ...] = ()
+    """Orders given before it: mech, order, mech named."""
 
     def of(self, mechs: Sequence[int]) -> "Step":
         """Return the step that only these mechs repeat."""
         seats = [seat for seat in self.seats if seat in mechs]
         inputs = None if self.inputs is None or not seats else self.inputs[:, [self.seats.index(s) for s in seats]]
-        return Step(self.actions, tuple(seats), inputs, tuple(mechs))
+        return Step(self.actions, tuple(seats), inputs, tuple(mechs), self.orders)
 
 
 def recorded_steps(recorded: Replay, after: int, until: int) -> Iterator[Step]:
     """Yield the environment steps between the ticks ``after`` and ``until``; ``ValueError`` for unusable inputs."""
     header = recorded.header
     spec = next(column for column in header["columns"] if column["name"] == ACTION)
-    repeat, inputs = int(header["frame_ticks"]), recorded_inputs(recorded)
+    repeat, inputs, orders = int(header["frame_ticks"]), recorded_inputs(recorded), read_orders(recorded)
     for number, ref in enumerate(recorded.chunks):
         if ref.tick1 <= after:
             continue
@@ -194,7 +197,8 @@ def recorded_steps(recorded: Replay, after: int, until: int) -> Iterator[Step]:
         rows = chunk.frames[ACTION][1:][within]
         for end, row in zip(ends[within].tolist(), rows.astype(np.float32) * np.float32(spec["scale"]), strict=True):
             seats, levels = inputs.get(end - repeat, ((), None))
-            yield Step(row.reshape(header["mechs"], int(spec["k"])), seats, levels)
+            given = tuple(map(tuple, orders[orders[:, 0] == end - repeat, 1:].tolist()))
+            yield Step(row.reshape(header["mechs"], int(spec["k"])), seats, levels, orders=given)
 
 
 def recorded_inputs(recorded: Replay) -> dict[int, tuple[tuple[int, ...], NDArray[np.int8]]]:
@@ -217,6 +221,9 @@ def recorded_inputs(recorded: Replay) -> dict[int, tuple[tuple[int, ...], NDArra
 
 def play_step(engine: Engine, step: Step) -> None:
     """Play one recorded environment step in every environment; scripted pilots of mechs that repeat it only watch."""
+    if step.orders:
+        rows = [(m, (Order(order), named)) for m, order, named in step.orders]
+        engine.give_orders({(e, m): order for e in range(engine.num_envs) for m, order in rows})
     engine.run("pilots")
     mechs = slice(None) if step.mechs is None else list(step.mechs)
     actions = engine.batch.numpy("actions")

@@ -136,6 +136,10 @@ class EnvConfig:
     """Append acoustic intensity ahead, right, behind and left, and its change, to the suite layout."""
     observe_telemetry: bool = False
     """Append the 16x16 map of the world to the suite layout; the classic layout always has it."""
+    observe_orders: bool = False
+    """Append the order of the mech, and where it leads."""
+    order_rate: Fraction = 0.0
+    """Probability that a learning mech gets a random order, drawn every 10 s of training; reward.obey rewards it."""
     observe_comms: bool = True
     """Append messages of the pack to the suite layout."""
     observe_local_map: bool = True

@@ -20,6 +20,8 @@ class RewardConfig:
     """Reward per environment step inside the zone, times the team's zone score of the step."""
     zone_lead: Finite = 0.0
     """Reward per environment step, dead or alive, times the team's zone score minus that of the hostile team."""
+    obey: Finite = 0.0
+    """Reward per environment step in which an order is obeyed in full."""
     damage: Finite = 0.005
     """Reward per point of damage dealt to hostiles."""
     kill: Finite = 1.0

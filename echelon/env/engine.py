@@ -4,18 +4,18 @@
 pilots add their launches through ``pilots``. Observations are written into the attached buffer, at row ``row_of``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.actions import action_dim, action_names
+from echelon.actions import Order, action_dim, action_names
 from echelon.config import EnvConfig
 from echelon.env import display, layout, navigation_assist, referee, reward, suite_allocation
 from echelon.env.match_state import clear_match_state, save_match_state
-from echelon.env.observe import acoustics, program, telemetry_map
+from echelon.env.observe import acoustics, orders, program, telemetry_map
 from echelon.env.observe.helpers import ObsRows, float_rows
 from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
@@ -79,15 +79,14 @@ class Engine:
         self.batch.lengths["D"] = display.memory_decisions(cfg) + 1
         telemetry_fields = telemetry_map.FIELDS if self._has_telemetry else {}
         optional = (telemetry_fields, acoustics.fields(cfg), suite_allocation.fields(cfg))
-        for fields in (FIELDS, TRACKS, referee.FIELDS, reward.FIELDS, *optional):
+        for fields in (FIELDS, TRACKS, referee.FIELDS, reward.FIELDS, orders.FIELDS, *optional):
             self.batch.add_fields(fields)
         self._add_constants()
         self.batch["row_of"].fill_(-1)
         self.batch["opponent_row_of"].fill_(-1)
         self.batch["winner"].fill_(-1)
         self.attach(np.zeros((1, 1, self.obs_dim), np.float32), np.zeros((1, 1, self.obs_dim), np.float32))
-        if cfg.nav_mode != "off" or cfg.obs_layout == "suite":
-            install_flow_fields(self.batch)
+        install_flow_fields(self.batch)
         self._pilots = list(pilots(self)) if pilots else []
         self.own_fields = frozenset(self.batch.fields)
         """Names of the arrays per environment that the engine and its pilots declare; callers may add further ones."""
@@ -111,6 +110,7 @@ class Engine:
         self.batch.backend.add(rules, per_env=False)
         self.batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
         self.batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
+        self.batch.add_constant("order_rate", np.zeros(1, np.float32), wp.float32)
         for name, (values, dtype) in {**display.constants(self.cfg), **reward.constants(self.cfg, self._terms)}.items():
             self.batch.add_constant(name, values, dtype)
 
@@ -169,6 +169,7 @@ class Engine:
         return [
             *step.reset(fresh),
             *in_phase("reset", [Launch(referee.reset_returns, MECH, {"fresh": fresh})]),
+            *orders.reset_launches(fresh),
             *display.reset_launches(self.cfg, fresh),
             *(telemetry_map.reset_launches(fresh) if self._has_telemetry else []),
         ]
@@ -183,6 +184,7 @@ class Engine:
             rows += program.observe_launches(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS})
         return [
             *step.sense(fresh),
+            *orders.update_launches(fresh),
             *display.update_launches(self.cfg, fresh),
             *acoustics.update_launches(self.cfg, fresh),
             *suite_allocation.allocation_launches(self.cfg, fresh),
@@ -239,6 +241,31 @@ class Engine:
         """Begin episodes where ``mask`` ``[E]`` is set, and write only their observations, to the current row."""
         self.batch.set("chosen", np.asarray(mask, np.int32))
         self.run("renew")
+
+    def give_orders(self, given: Mapping[tuple[int, int], tuple[Order, int]]) -> None:
+        """Give orders from the next step on, and observe again: by environment and mech, with the mech named, -1 none.
+
+        A mech that has the order already keeps it. ``ValueError`` for an order that names no mech that it can.
+        """
+        batch = self.batch
+        arrays = {name: batch.numpy(name).copy() for name in orders.GIVEN}
+        team, present, pos, decision = (batch.numpy(name) for name in ("team", "present", "pos", "decision"))
+        for (e, m), (order, named) in given.items():
+            sides = {Order.FOCUS: 1 - team[e, m], Order.SCREEN: team[e, m]}
+            fits = named == -1
+            if order in sides:
+                fits = 0 <= named < self.num_mechs and named != m
+                fits = fits and present[e, named] and team[e, named] == sides[order]
+            if not fits:
+                whom = {Order.FOCUS: "a hostile", Order.SCREEN: "another mech of its team"}.get(order, "none, -1")
+                raise ValueError(f"order {order.name.lower()!r} of mech {m} names mech {named}, expected {whom}")
+            row = (int(order), named, pos[e, m], decision[e])
+            if tuple(arrays[name][e, m] for name in orders.GIVEN[:2]) != row[:2]:
+                for values, value in zip(arrays.values(), row, strict=True):
+                    values[e, m] = value
+        for name, values in arrays.items():
+            batch.set(name, values)
+        self.run("observe")
 
     def clear(self, mask: NDArray[np.bool_] | None = None) -> None:
         """Clear what earlier matches left in all environments, or where ``mask`` ``[E]`` is set, before their reset."""

@@ -7,7 +7,7 @@ and the constants that kernels write by (``position``) are derived from it; it l
   optional blocks (``suite_tail``): messages, the local map, then ``OPTIONAL_BLOCKS``. Every row ends with
   ``END_BLOCKS``.
 - The classic layout is ``classic_blocks``, 589 columns: a table of its own, of which ``OPTIONAL_BLOCKS`` are not part,
-  except the telemetry map, which it always has, and the chosen target, which ``observe_target`` adds.
+  except the telemetry map, which it always has, the chosen target (``observe_target``) and orders (``observe_orders``).
 
 All relative vectors are in the heading frame of the observing mech. Distances are in units of the map's longest edge;
 those of ``END_BLOCKS`` in units of ``RANGE_VOX``, whatever the map.
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.actions import TARGET_DIM
+from echelon.actions import ORDER_NAMES, TARGET_DIM
 from echelon.config import PACK_SIZE, EnvConfig, RunConfig
 from echelon.config.game import require
 
@@ -209,7 +209,16 @@ TARGET = Block(
     can_be_nonfinite=False,
     config_field="observe_target",
 )
-OPTIONAL_BLOCKS: tuple[Block, ...] = (TELEMETRY, SCOPE, TARGET)
+ORDERS = Block(
+    "orders",
+    1,
+    flags(*ORDER_NAMES[1:]) + signed("sin", "cos") + ranges("range"),
+    ("orders.write_orders",),
+    can_be_nonfinite=False,
+    config_field="observe_orders",
+)
+"""Order of the mech, and direction and distance of the centre of its goal; zeros without one."""
+OPTIONAL_BLOCKS: tuple[Block, ...] = (TELEMETRY, SCOPE, TARGET, ORDERS)
 """Blocks at the end of the suite layout's tail; each is included by its ``config_field``."""
 
 AIMING = (
@@ -324,7 +333,7 @@ def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
         Block("acoustic", 1, ACOUSTIC, ("classic.write_self_senses",)),
         Block("hull", 1, flags(*CLASSES), ("classic.write_self_senses",)),
         Block("self", 1, self_features(zone_height, zone_radius), SELF_WRITERS),
-        *_included(cfg, (TARGET,)),
+        *_included(cfg, (TARGET, ORDERS)),
     )
 
 

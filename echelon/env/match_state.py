@@ -1,8 +1,9 @@
 """Exact state of one match between two environment steps, as a STATE record of a replay has it.
 
 It has every array that a step reads before it writes it: mechs, rounds and smoke, clocks and seeds, contact memory and
-its delays, memory of scripted pilots, running sums of rewards, and voxels as differences to the map. What a reset
-writes (roster, map, zone), what sensing computes again, arrays within a tick and settings of the batch are not in it.
+its delays, memory of scripted pilots, running sums of rewards, orders where a mech has one, and voxels as differences
+to the map. What a reset writes (roster, map, zone), what sensing computes again, arrays within a tick and settings of
+the batch are not in it.
 
 A file can contain any values, and kernels index arrays by them. ``load_match_state`` therefore checks every array
 against ``INTEGERS`` and ``POSITIONS`` before it changes anything.
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.actions import Order
 from echelon.env.engine_state import (
     EDITS,
     TERMS,
@@ -23,7 +25,7 @@ from echelon.env.engine_state import (
     voxel_edits,
     write_voxels,
 )
-from echelon.env.observe import telemetry_map
+from echelon.env.observe import orders, telemetry_map
 from echelon.sim.arsenal import WEAPONS, Guidance
 from echelon.sim.state import Blasts, Hits, Paths, Senses, Tracks, World
 from echelon.sim.structs import fields_of
@@ -36,9 +38,11 @@ SETTINGS = (
     "opponent_row_of", "script", "crew", "weapon_prob", "pilot_episode", "pilot_decision",
 )  # fmt: skip
 """Settings of the batch; those of the match are in the replay's header."""
-REWRITTEN = ("actions", "value", "order", "aim", "ams_shot", "amounts", "terms", "reward", "bad_obs", "timed_out")
+REWRITTEN = (
+    "actions", "value", "order", "order_goal", "aim", "ams_shot", "amounts", "terms", "reward", "bad_obs", "timed_out",
+)  # fmt: skip
 """Arrays that a step writes before it reads them."""
-INITIAL = {"winner": -1}
+INITIAL = {"winner": -1, "order_mech": -1, "order_since": -1}
 """Values before the first step that are not 0 and not written by a reset."""
 LAST_EPISODE = "done_"
 """Prefix of the statistics of the last finished episode."""
@@ -58,7 +62,7 @@ EDGE_MARGIN, MECH_MARGIN = 1.0, -0.25
 """Distance outside the map at which a position may lie, and the centre of a mech [vox]."""
 INTEGERS: Mapping[str, str | tuple[int, int]] = {
     **dict.fromkeys(("painter", "focus", "contact", "round_target", "assist_to", "killer", "pack_mark"), MECH),
-    **dict.fromkeys(("pack_focus", "pilot_target"), MECH),
+    **dict.fromkeys(("pack_focus", "pilot_target", "order_mech"), MECH),
     **dict.fromkeys(("shutdown", "alive", "vent", "ecm", "eccm", "hostile_only", "acting", "died", "dying"), FLAG),
     **dict.fromkeys(("was_hit", "shutdown_due", "over", "ended", "terminated", "truncated"), FLAG),
     **dict.fromkeys(("pilot_sees", "pilot_hops"), FLAG),
@@ -66,13 +70,14 @@ INTEGERS: Mapping[str, str | tuple[int, int]] = {
     **dict.fromkeys(("cloud_ticks", "clouds", "seen", "kills", "assists", "assist_tick", "intercepts"), COUNT),
     **dict.fromkeys(("bad_actions", "knockdowns", "shutdowns", "engaged", "past_seen", "watch_since"), COUNT),
     **dict.fromkeys(("watch_last", "pack_focus_since", "pilot_target_since", "pilot_age", "known_since"), COUNT),
-    **dict.fromkeys(("heard_at",), COUNT),
+    **dict.fromkeys(("heard_at", "order_since"), COUNT),
     **dict.fromkeys(("trigger", "withheld", "fired", "overflow"), BITS),
     "round_weapon": (-1, len(WEAPONS) - 1),
     "focus_slot": (-1, 4),
     "sort_mode": (0, 2),
     "hazard": (0, max(Hazard)),
     "winner": (-1, 2),
+    "order_kind": (0, max(Order)),
     "reason": (0, 3),
     "pilot_phase": (0, 2),
     "pilot_turn": (-8, 8),
@@ -81,8 +86,11 @@ INTEGERS: Mapping[str, str | tuple[int, int]] = {
 MARKED_PAINTERS = {"trace_marks": 4, "past_marks": 8}
 """Arrays of bits plus this factor times the index of a mech plus one."""
 POSITIONS = frozenset(
-    ("pos", "round_pos", "cloud_pos", "trace_pos", "past_pos", "track_pos", "pilot_pos", "pilot_spot", "pilot_anchor")
-)
+    (
+        "pos", "round_pos", "cloud_pos", "trace_pos", "past_pos", "track_pos", "pilot_pos", "pilot_spot",
+        "pilot_anchor", "order_place",
+    )
+)  # fmt: skip
 """Positions of things on the map [vox]."""
 HOMING = [spec.guidance == Guidance.HOMING for spec in WEAPONS]
 
@@ -116,6 +124,9 @@ def save_match_state(engine: StatefulEngine, env: int) -> State:
     batch = engine.batch
     state = {name: batch.row(name, env).copy() for name in state_names(engine)}
     _drop_unread_traces(state)
+    if not state["order_kind"].any():
+        for name in orders.GIVEN:
+            del state[name]
     state |= dict(zip(EDITS[1:], voxel_edits(batch, env), strict=True))
     state[TERMS] = np.frombuffer("\n".join(engine.term_names).encode(), np.uint8)
     return state
@@ -142,6 +153,8 @@ def load_match_state(engine: StatefulEngine, state: Mapping[str, NDArray[Any]]) 
     """
     batch, count = engine.batch, engine.num_envs
     edits = [state.get(name) for name in EDITS[1:]]
+    no_orders = {name: np.full_like(batch.row(name, 0), INITIAL.get(name, 0)) for name in orders.GIVEN}
+    state = {**no_orders, **state}
     tiled = {name: np.repeat(np.asarray(v)[None], count, axis=0) for name, v in state.items() if name not in EDITS}
     if TERMS in tiled:
         tiled[TERMS] = tiled[TERMS][0]

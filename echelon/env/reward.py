@@ -19,12 +19,15 @@ import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig, RewardConfig
+from echelon.env.observe.orders import Orders, obedience
 from echelon.env.referee import DRAW, StepOutcome, in_zone
+from echelon.nav.waypoints import FlowFields
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import power, xy_length
 from echelon.sim.scan import count_mates_in_circle
 from echelon.sim.state import Episode, Events, Mechs, World
 from echelon.sim.structs import Field, array_struct, fields_of
+from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -189,6 +192,24 @@ def term_death(
     amounts_out[e, m, column] = float(events.died[e, m]) * factor
 
 
+@wp.kernel
+def term_obey(
+    rules: Rules,
+    flow: FlowFields,
+    world: World,
+    mechs: Mechs,
+    orders: Orders,
+    column: wp.int32,
+    amounts_out: wp.array3d(dtype=wp.float32),
+):
+    """Obedience to the order of a living mech (``obedience``), with the goal at the start of the step."""
+    e, m = wp.tid()
+    amount = float(0.0)
+    if mechs.alive[e, m] == 1:
+        amount = obedience(rules, flow, world, mechs, orders, e, m)
+    amounts_out[e, m, column] = amount
+
+
 @wp.func
 def terminal_reward(rules: RewardRules, winner: int, team: int) -> float:
     """Return the terminal reward of a mech of ``team``."""
@@ -254,6 +275,7 @@ TERMS: tuple[Term, ...] = (
     Term("assist", term_count, (("counted", "assists"),)),
     Term("death", term_death),
     Term("zone_lead", term_zone_lead),
+    Term("obey", term_obey),
 )
 TERMINAL = "terminal"
 TERM_NAMES: tuple[str, ...] = (*(term.name for term in TERMS), TERMINAL)

@@ -1,9 +1,10 @@
-"""Records from which a match is played on: STATE, the exact state at a tick, and SEAT, the inputs of human pilots.
+"""Records from which a match is played on: STATE, the exact state at a tick, SEAT, inputs of human pilots, and ORDERS.
 
 A STATE is a map of arrays by name, each its element type, shape and bytes in planes (all first bytes of the elements,
 then all second ones), which compress better. A SEAT has an action vector ``i8 [ticks, seats, A]`` for every tick from
-the record's first, since the input of a human is read every tick. Both stand between chunks and older readers skip
-them. This module checks form and size; ``echelon.env.match_state`` checks what the arrays contain.
+the record's first, since the input of a human is read every tick. ORDERS has a row for each order that a mech got.
+They stand between chunks and older readers skip them. This module checks form and size; ``echelon.env.match_state``
+checks what the arrays contain.
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.actions import Order
 from echelon.replay.codec import RecordHead, ReplayError, pack_map, unpack_map
 from echelon.replay.reader import Replay
 from echelon.replay.schema import BUDGETS, MAX_ARRAY_AXES, MAX_MECHS, MAX_NAMES, RecordType
@@ -23,7 +25,8 @@ DTYPES = {"f4": np.float32, "i4": np.int32, "i8": np.int64, "u1": np.uint8, "u2"
 DTYPE_NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 VERSION, ARRAYS = "v", "a"
 SEATS, ACTIONS = "s", "a"
-"""Keys of the payloads of STATE and SEAT."""
+ROWS = "o"
+"""Keys of the payloads of STATE, SEAT and ORDERS."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,27 @@ def parse_seat(payload: bytes, tick: int) -> SeatRecord:
     except (ValueError, TypeError) as error:
         raise ReplayError(f"seat at tick {tick} is damaged: {error}") from None
     return SeatRecord(tick, seats, np.frombuffer(actions[1], np.int8).reshape(shape))
+
+
+def pack_orders(rows: NDArray[np.int32]) -> bytes:
+    """Return the payload of an ORDERS record: rows of tick, mech, order and the mech that it names, -1 none."""
+    return pack_map({ROWS: [DTYPE_NAMES[rows.dtype], list(rows.shape), _planes(rows)]})
+
+
+def read_orders(replay: Replay) -> NDArray[np.int32]:
+    """Return the rows of a replay's ORDERS records by tick ``[N, 4]``; ``ReplayError`` where one is damaged."""
+    found = [np.zeros((0, 4), np.int32)]
+    mechs = int(replay.header["mechs"])
+    for head in sorted(replay.extra_heads(RecordType.ORDERS), key=lambda head: head.tick0):
+        try:
+            rows = _array(unpack_map(replay.payload(head), RecordType.ORDERS).get(ROWS))
+            limits = np.array([[0, 0, 0, -1], [head.tick1, mechs - 1, max(Order), mechs - 1]])
+            if rows.shape[1:] != (4,) or ((rows < limits[0]) | (rows > limits[1])).any():
+                raise ValueError("its rows are no orders of this match")
+        except (ValueError, TypeError) as error:
+            raise ReplayError(f"orders at tick {head.tick0} are damaged: {error}") from None
+        found.append(rows.astype(np.int32))
+    return np.concatenate(found)
 
 
 def state_heads(replay: Replay) -> list[RecordHead]:

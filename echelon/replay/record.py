@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from echelon.actions import CHANCES
 from echelon.replay import frames, policy_columns, schema
 from echelon.replay.columns import Ints, Layout
-from echelon.replay.extra_records import pack_seat, pack_state
+from echelon.replay.extra_records import pack_orders, pack_seat, pack_state
 from echelon.replay.header import TeamInfo, build_header
 from echelon.replay.writer import MatchWriter, world_payload
 from echelon.sim.backend import Program
@@ -84,8 +84,9 @@ class _Track:
     """One recorded environment: turns fetched frames and logs into chunks."""
 
     def __init__(
-        self, env: int, page: int, writer: MatchWriter, cells: NDArray[np.uint8], cloud_ticks: int, first_tick: int
-    ) -> None:
+        self, env: int, page: int, writer: MatchWriter, cells: NDArray[np.uint8], cloud_ticks: int, first_tick: int,
+        ordered: NDArray[np.int32],
+    ) -> None:  # fmt: skip
         self.env, self.page, self.writer, self._cloud_ticks = env, page, writer, cloud_ticks
         self.first_tick = first_tick
         """Tick at which the recording began, 0 unless it continues a match."""
@@ -97,6 +98,10 @@ class _Track:
         self._inputs: list[NDArray[np.int8]] = []
         """Inputs of human pilots that are not written yet, ``[ticks, S, A]`` each, and their first tick."""
         self._inputs_tick = 0
+        self.ordered = ordered
+        """Decision at which each mech got the order that is known ``[M]``."""
+        self.orders: list[list[int]] = []
+        """Orders that are not written yet: tick, mech, order, mech named."""
         self._rounds: Ints = np.zeros((0, len(schema.ROUNDS.columns)), np.int64)
         self._clouds: Ints = np.zeros((0, len(schema.CLOUDS.columns)), np.int64)
         """Clouds that may still exist."""
@@ -115,6 +120,10 @@ class _Track:
             self.writer.seat((self._inputs_tick, last), pack_seat(self._seats, actions))
             self._inputs_tick = last
         self._inputs = []
+        if self.orders:
+            rows = np.array(self.orders, np.int32)
+            self.writer.orders((int(rows[0, 0]), int(rows[-1, 0])), pack_orders(rows))
+            self.orders = []
 
     def write(self, fetched: _Fetched, stride: int) -> None:
         """Write the fetched frames as chunks of ``stride`` frames plus the frame before them."""
@@ -197,7 +206,7 @@ class Recorder:
         self._views = {name: engine.batch[name].numpy() for name in FETCHED} if on_host else {}
         """Views of the simulator's arrays on a CPU; empty on a GPU."""
         if on_host:
-            self._views |= {name: engine.batch[name].numpy() for name in ("material", "tick")}
+            self._views |= {name: engine.batch[name].numpy() for name in ("material", "tick", "order_since")}
 
     @property
     def paths(self) -> list[Path]:
@@ -231,7 +240,9 @@ class Recorder:
                 edited = np.flatnonzero(cells != cells_in_order(world))
                 writer.start_edited(np.column_stack([edited, cells[edited]]).astype(np.int64))
             cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.engine.batch.cfg.dt_sim)
-            self._tracks.append(_Track(env, page, writer, cells, cloud_ticks, tick))
+            ordered = self._row("order_since", env).copy()
+            ordered[:] = ordered if tick else -1
+            self._tracks.append(_Track(env, page, writer, cells, cloud_ticks, tick, ordered))
         self._write_states()
 
     def add_inputs(self, seats: Sequence[int], inputs: NDArray[np.int8]) -> None:
@@ -244,6 +255,7 @@ class Recorder:
 
     def after_step(self) -> None:
         self._steps += 1
+        self._add_orders()
         self._fetch(self._ended())
         self._write_states()
         if self._steps % self._stride == 0:
@@ -274,6 +286,18 @@ class Recorder:
             tick = int(self._row("tick", track.env))
             if tick > 0 and (tick % self._state_ticks == 0 or track.first_tick == tick):
                 track.writer.state(tick, pack_state(self.engine.match_state(track.env), SIM_VERSION))
+
+    def _add_orders(self) -> None:
+        """Keep the orders that mechs got before the step just played, or in it, for the next ORDERS record."""
+        for track in self._tracks:
+            since = self._row("order_since", track.env)
+            if self.policy_columns is None or np.array_equal(since, track.ordered) or not self._row("tick", track.env):
+                continue
+            kind, named = (self._row(name, track.env) for name in ("order_kind", "order_mech"))
+            repeat = self.engine.batch.cfg.decision_repeat
+            mechs = np.flatnonzero((since != track.ordered) & (since >= 0)).tolist()
+            track.orders += [[int(since[m]) * repeat, m, int(kind[m]), int(named[m])] for m in mechs]
+            track.ordered = since.copy()
 
     def _row(self, name: str, env: int) -> NDArray[Any]:
         """Return the row of an environment: a view on a CPU, a copy from a GPU."""

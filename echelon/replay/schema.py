@@ -86,6 +86,7 @@ class RecordType(IntEnum):
     TRAILER = 5
     STATE = 6
     SEAT = 7
+    ORDERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,7 @@ BUDGETS: Mapping[int, Budget] = {
     RecordType.TRAILER: Budget(raw_bytes=2**8),
     RecordType.STATE: Budget(raw_bytes=2**23, objects=2**12, entries=2**9),
     RecordType.SEAT: Budget(raw_bytes=2**22, objects=2**6, entries=2**5),
+    RecordType.ORDERS: Budget(raw_bytes=2**22, objects=2**6, entries=2**5),
 }
 """Budget of each record type. A match of 100 against 100 writes headers of 40 kB with 4,000 objects, chunks of 0.4 MB
 with 0.2 million values, states of 1 MB with 1,000 objects, and an INDEX of 0.2 MB per hour; docs/reliability.md has the

@@ -155,6 +155,9 @@ class MatchWriter:
     def seat(self, ticks: tuple[int, int], payload: bytes) -> None:
         self._records.append(schema.RecordType.SEAT, payload, ticks=ticks)
 
+    def orders(self, ticks: tuple[int, int], payload: bytes) -> None:
+        self._records.append(schema.RecordType.ORDERS, payload, ticks=ticks)
+
     def close(self, *, winner: int = schema.UNDECIDED, reason: str = "") -> None:
         """Append index and outcome and close the file."""
         ticks = self._chunks[-1][3] if self._chunks else 0

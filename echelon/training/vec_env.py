@@ -86,7 +86,9 @@ class VectorEnv:
             normalizable=torch.tensor([row.normalizable for row in self.layout]),
         )  # fmt: skip
         self.maps.attach(batch)
-        if episodes.seeds is not None:
+        if episodes.seeds is None:
+            batch["order_rate"].fill_(env_cfg.order_rate)
+        else:
             self._force_seeds(episodes.seeds)
         self._parameters: dict[str, Any] = {}
         self._set_weapon_prob(pilots.weapon_prob)

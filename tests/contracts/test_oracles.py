@@ -31,6 +31,7 @@ MOVES = "parity/test_combat.py::test_movement_matches_oracle"
 UPKEEP = "parity/test_upkeep.py::test_upkeep_matches_oracle"
 CONTROLS = "parity/test_upkeep.py::test_controls_match_oracle"
 SEES = "parity/test_sensing.py::test_visibility_matches_oracle"
+ORDERED = "env/test_orders.py::test_goals_obedience_and_columns_match_the_reference"
 FRESH = "sim/test_spawn.py::test_reset_clears_every_array_that_the_next_episode_reads"
 SPAWN = "sim/test_spawn.py::test_spawn_matches_oracle"
 
@@ -61,6 +62,8 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(
         ["update_scope", "write_scope"], "env/test_optional_blocks.py::test_scope_shows_sector_levels_and_their_changes"
     ),
+    **dict.fromkeys(["update_orders", "write_orders", "term_obey"], ORDERED),
+    "reset_orders": "env/test_orders.py::test_same_order_again_keeps_its_place_and_a_reset_ends_it",
     "allocate_by_suite": "env/test_suite_allocation.py::test_suite_slots_match_the_reference",
     "update_known_since": "env/test_suite_allocation.py::test_known_since_is_the_first_step_of_a_contact",
     "replace_nonfinite": "env/test_classic_layout.py::test_nonfinite_observation_entries_become_zero_and_are_counted",

@@ -29,6 +29,7 @@ REFERENCES = {
     **dict.fromkeys(("comms", "local_map", "aiming", "course"), CORE),
     **dict.fromkeys(("telemetry", "target", "acoustic", "hull", "self"), "tests/env/test_classic_layout.py"),
     "scope": "tests/env/test_optional_blocks.py",
+    "orders": "tests/env/test_orders.py",
 }
 """Test file that compares each block with a plain-Python reference."""
 

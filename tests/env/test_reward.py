@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from echelon.actions import Order
 from echelon.agents.heuristic import install, script_of
 from echelon.config import EnvConfig, RewardConfig
 from echelon.env.reward import TERM_NAMES, reward_rules
@@ -34,6 +35,8 @@ def brawl(seconds: float, reward: RewardConfig, **options) -> Battle:
     pos[..., :2] = middle + (pos[..., :2] - middle) * 0.55
     made.batch.set("pos", pos)
     made.put("hp", made["hp"] * 0.3)
+    kinds = (Order.HOLD, Order.FLANK_LEFT, Order.FLANK_RIGHT, Order.RETREAT, Order.NONE)
+    made.engine.give_orders({(e, m): (kinds[(e + m) % 5], -1) for e in range(6) for m in range(10)})
     return made
 
 

@@ -26,6 +26,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
     "env.num_packs": (-1, 0, 21), "env.dt_sim": (-0.05, 0.0, 0.5, 1e9), "env.decision_repeat": (-1, 0, 10**9),
     "env.max_episode_seconds": (-1.0, 0.0), "env.comm_dim": (-1, 65), "env.zone_radius_vox": POSITIVE,
     "env.contested_floor": SHARE, "env.zone_win_share": POSITIVE, "env.gamma": SHARE,
+    "env.order_rate": SHARE,
     "world.size_x": (0, 19, 401), "world.size_y": (0, 19, 401), "world.size_z": (0, 11, 65),
     "world.voxel_size_m": POSITIVE, "world.max_distance_ratio": (-1.0,),
     "world.connectivity.clearance_z": (-1, 0, 10**9), "world.connectivity.obstacle_inflate_radius": (-1, 10**9),

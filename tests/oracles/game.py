@@ -3,6 +3,7 @@
 import numpy as np
 
 from echelon.env.reward import TERM_NAMES
+from tests.oracles.orders import obedience
 from tests.oracles.shared import MECHS, count, flat, hostile, living
 
 ZONE, ELIMINATION, TIME = 1, 2, 3
@@ -126,6 +127,7 @@ def reward_amounts(before, after, reason: int, cfg) -> np.ndarray:
             "kill": gain * after.kills[m],
             "assist": gain * after.assists[m],
             "death": loss * after.died[m],
+            "obey": obedience(after, m, before.order_goal[m]),
             "zone_lead": after.zone_tick[after.team[m]] - after.zone_tick[1 - after.team[m]],
         }
         parts[m, :-1] = [amounts[name] for name in TERM_NAMES[:-1]]

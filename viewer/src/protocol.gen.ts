@@ -39,9 +39,10 @@ export const BUDGETS: Record<number, Budget> = {
   5: { rawBytes: 256, objects: 0, entries: 0 },
   6: { rawBytes: 8388608, objects: 4096, entries: 512 },
   7: { rawBytes: 4194304, objects: 64, entries: 32 },
+  8: { rawBytes: 4194304, objects: 64, entries: 32 },
   0: { rawBytes: 67108864, objects: 0, entries: 0 },
 };
-export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5, STATE = 6, SEAT = 7 }
+export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5, STATE = 6, SEAT = 7, ORDERS = 8 }
 export enum EventKind { NONE = 0, HIT = 1, PAINT = 2, KILL = 3, ASSIST = 4, LAUNCH = 5, IMPACT = 6, FALL = 7, SHUTDOWN = 8, AMS = 9 }
 export enum MechFlag { ALIVE = 1, FALLEN = 2, SHUTDOWN = 4, LEGGED = 8, PAINTED = 16, ECM = 32, ECCM = 64, SUPPRESSED = 128, VENT = 256, SEEN = 512 }
 export enum HitFlag { LEG = 1, REAR = 2, PAINTED = 4, SPLASH = 8, STOPPED = 16 }

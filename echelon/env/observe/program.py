@@ -7,7 +7,7 @@ import warp as wp
 
 from echelon.config import EnvConfig
 from echelon.env import layout
-from echelon.env.observe import acoustics, aiming, blocks, classic, contacts, ego
+from echelon.env.observe import acoustics, aiming, blocks, classic, contacts, ego, orders
 from echelon.sim.backend import Launch
 
 MECH = "EM"
@@ -18,6 +18,7 @@ MODULES = {
     "classic": classic,
     "contacts": contacts,
     "ego": ego,
+    "orders": orders,
 }
 """Modules of kernels, as ``Block.writers`` names them."""
 
