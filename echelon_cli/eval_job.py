@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,18 +59,19 @@ def start(
     At most one opponent is a policy. With ``queue`` the job is queued, and None is returned. ``ValueError`` where a
     policy cannot be read; then no folder is left.
     """
+    from echelon.jobs.evaluations import open_policy
     from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.tickets import resolved_device
     from echelon.training.eval_plan import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
 
     with usage_errors():
         observers = requested(notify)
-    policy = None if isinstance(target, str) else _open(target)
+    policy = None if isinstance(target, str) else open_policy(target)
     meta = scripted_meta() if policy is None else policy.meta
     with usage_errors():
         env = environment_of(meta, options.size, options.maps)
     opponent = next((opponent for opponent in opponents if opponent.path), None)
-    other = _open(opponent.path) if opponent and opponent.path else None
+    other = open_policy(opponent.path) if opponent and opponent.path else None
     if opponent is not None and other is not None and policy is not None:
         try:
             check_interfaces(meta, other.meta, str(target), opponent.name)
@@ -122,26 +121,6 @@ def _replays(target: Path | str, home: Path | None, paths: RunPaths) -> Path:
     return (
         paths.replays if target == champion.FOLDER or isinstance(target, str) else target.absolute().parent / "replays"
     )
-
-
-@dataclass(frozen=True)
-class PolicySource:
-    """Metadata of a policy, and the function that copies it."""
-
-    meta: dict[str, Any]
-    copy: Callable[[Path], object]
-
-
-def _open(path: Path) -> PolicySource:
-    """Return a policy after checking its files; torch is loaded for an exported file alone."""
-    from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
-
-    if path.is_file():
-        from echelon.rl.weights import load_policy
-
-        return PolicySource(load_policy(path).meta, partial(shutil.copyfile, path))
-    checkpoint = find_checkpoint(path)
-    return PolicySource(checkpoint.manifest, partial(export_policy_folder, checkpoint))
 
 
 def _admit(plan: EvalPlan, paths: RunPaths) -> None:

@@ -18,6 +18,7 @@ from echelon.telemetry.events import (
     EventCheckpoint,
     EventEval,
     EventEvalBatch,
+    EventFresh,
     EventMatch,
     EventResume,
     EventRound,
@@ -138,8 +139,8 @@ class Follower:
                 print_line(f"saved {event.path}", style="dim")
             case EventRound():
                 print_line(round_line(event))
-            case EventRung() if event.state != "started":
-                print_line(rung_line(event))
+            case EventRung() | EventFresh() if event.state != "started":
+                print_line(rung_line(event) if isinstance(event, EventRung) else fresh_line(event))
             case EventMatch() if not event.update:
                 print_line(f"recorded {event.path}", style="dim")
             case EventAlert():
@@ -179,6 +180,20 @@ def rung_line(event: EventRung) -> str:
     value = measured(event.value) if bounds == "-" else f"{percent(event.value)} [{bounds}]"
     against = f" against {opponent_name(event.opponent)}" if event.opponent else ""
     return f"{where}  {value}{against} at {count(event.global_step)} steps; {percent(event.progress)} of the sweep"
+
+
+def fresh_line(event: EventFresh) -> str:
+    where = f"trial {event.trial:>3}  best at rung {event.rung + 1}, on fresh seeds: "
+    if event.state != "evaluated":
+        return f"{where}{event.state}: {event.message}"
+    mean, sampled = (
+        f"{percent(value)} [{output.interval(low, high)}]"
+        for value, low, high in (
+            (event.value, event.low, event.high),
+            (event.sampled_value, event.sampled_low, event.sampled_high),
+        )
+    )
+    return f"{where}{mean} mean, {sampled} sampled"
 
 
 def batch_line(event: EventEvalBatch) -> str:
@@ -247,16 +262,19 @@ NEXT_STEPS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "sweep": (
         ("results: echelon sweep show {0}",), "echelon sweep start --resume {0}", "trials: echelon sweep show {0}"
     ),
+    "redteam": (
+        ("report: echelon redteam --show {0}",), "echelon redteam --resume {0}", "report: echelon redteam --show {0}"
+    ),
     "sim": (("watch: echelon watch {0}",), "", ""),
 }  # fmt: skip
-"""By kind of a job: commands after its completion, the command that resumes it, and one while it runs."""
+"""By kind or preset of a job: commands after its completion, the command that resumes it, and one while it runs."""
 USABLE_STOPPED = ("train", "sim")
 """Kinds whose stopped runs have results."""
 
 
 def show_next_steps(status: JobStatus) -> None:
     """Print the commands that usually follow a run that ended like this one."""
-    completed, resume, _ = NEXT_STEPS.get(status.kind, ((), "", ""))
+    completed, resume, _ = _next_steps(status)
     steps: tuple[str, ...] = ()
     if status.state == "completed" or (status.state == "stopped" and status.kind in USABLE_STOPPED):
         steps = completed
@@ -266,9 +284,14 @@ def show_next_steps(status: JobStatus) -> None:
         print_line(line.format(shlex.quote(status.id)), style="dim")
 
 
+def _next_steps(status: JobStatus) -> tuple[tuple[str, ...], str, str]:
+    known = NEXT_STEPS.get(status.preset) if status.kind == "sweep" else None
+    return known or NEXT_STEPS.get(status.kind, ((), "", ""))
+
+
 def background_lines(status: JobStatus) -> list[str]:
     """Return that a run continues, and the commands that show and stop it."""
-    own = NEXT_STEPS.get(status.kind, ((), "", ""))[2]
+    own = _next_steps(status)[2]
     lines = (
         f"{status.id} continues in the background.",
         "  screen: echelon dash {0}    lines: echelon runs logs -f {0}",

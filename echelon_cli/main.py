@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "serve": Command(TRAIN, "Serve the viewer and all replays.", "serve", "serve"),
     "runs": Command(TRAIN, "Runs: list, compare, follow, stop, queue, label, export, delete.", "runs"),
     "sweep": Command(LABORATORY, "Search hyper-parameters, or compare ablations.", "sweep"),
+    "redteam": Command(LABORATORY, "Train attackers against a policy: how exploitable is it?", "redteam", "redteam"),
     "sim": Command(LABORATORY, "Play matches between policies or levels, without training.", "sim", "sim"),
     "world": Command(LABORATORY, "Generate a map, measure and draw it.", "world", "world"),
     "bench": Command(LABORATORY, "Measure the speed of this machine.", "bench", "bench"),

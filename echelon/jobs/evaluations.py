@@ -12,9 +12,11 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,26 @@ ADMITTED = ".eval_jobs"
 """File of the jobs that write into a folder, one a line: id and inode."""
 LOCK_LIMIT_S = 60.0
 """Longest wait for other writers of ``evals.jsonl`` [s]; an append takes milliseconds."""
+
+
+@dataclass(frozen=True)
+class PolicySource:
+    """Metadata of a policy, and the function that copies it."""
+
+    meta: dict[str, Any]
+    copy: Callable[[Path], object]
+
+
+def open_policy(path: Path, files: Collection[str] = ()) -> PolicySource:
+    """Return a policy after checking its files; copies have ``files`` too. Torch is loaded for an exported file."""
+    from echelon.rl.checkpoint import POLICY_FILES, export_policy_folder, find_checkpoint
+
+    if path.is_file():
+        from echelon.rl.weights import load_policy
+
+        return PolicySource(load_policy(path).meta, partial(shutil.copyfile, path))
+    checkpoint = find_checkpoint(path)
+    return PolicySource(checkpoint.manifest, partial(export_policy_folder, checkpoint, files={*POLICY_FILES, *files}))
 
 
 def admit(folder: Path, job: RunPaths) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,8 @@ CHECKPOINT_FILES = frozenset({WEIGHTS, STATE, STATE_TENSORS, ENVIRONMENT, CARRY}
 """Files that every checkpoint has."""
 POLICY_FILES = frozenset({WEIGHTS})
 """Files that every policy folder has."""
+LEARNER_FILES = frozenset({WEIGHTS, STATE, STATE_TENSORS})
+"""Files that a run which starts from a policy reads: its weights, and the optimizer's moments where it has them."""
 READ_BLOCK = 1 << 20
 ID_DIGITS = 16
 """Number of hex digits of a checkpoint's id."""
@@ -202,17 +204,22 @@ def find_checkpoint(path: Path) -> Checkpoint:
     return found.checkpoint
 
 
-def export_policy_folder(checkpoint: Checkpoint, target: Path, facts: Mapping[str, Any] | None = None) -> None:
+def export_policy_folder(
+    checkpoint: Checkpoint, target: Path, facts: Mapping[str, Any] | None = None, files: Collection[str] = POLICY_FILES
+) -> None:
     """Write a checkpoint's policy as a folder: ``model.safetensors``, and last ``manifest.json``, which lists it.
 
-    ``facts`` replace entries of the manifest. The policy keeps its id.
+    ``facts`` replace entries of the manifest. Those of ``files`` that the checkpoint has are written. The policy keeps
+    its id.
     """
-    weights = read_bounded(checkpoint.path / WEIGHTS, checkpoint.manifest["files"][WEIGHTS]["size"])
+    sizes = {name: row["size"] for name, row in checkpoint.manifest["files"].items() if name in files}
+    contents = {name: read_bounded(checkpoint.path / name, size) for name, size in sizes.items()}
     is_new = not target.exists()
     try:
         make_folder(target)
-        atomic_write(target / WEIGHTS, weights)
-        manifest = {**checkpoint.manifest, **(facts or {}), "files": {WEIGHTS: describe(target / WEIGHTS)}}
+        for name, content in contents.items():
+            atomic_write(target / name, content)
+        manifest = {**checkpoint.manifest, **(facts or {}), "files": {name: describe(target / name) for name in sizes}}
         atomic_write(target / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     except OSError:
         if is_new:

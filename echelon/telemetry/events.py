@@ -471,6 +471,31 @@ class EventRung(Event):
 
 
 @record
+class EventFresh(Event):
+    """The best attacker at a rung of a red team plays the target on fresh seeds: it has been planned, or has ended."""
+
+    kind: ClassVar[str] = "fresh"
+    trial: int
+    rung: int
+    run: str = ""
+    """The evaluation job."""
+    state: str
+    """started, evaluated or failed."""
+    checkpoint: str = ""
+    global_step: int = 0
+    episodes: int = 0
+    value: float = math.nan
+    """Win rate of the attacker with mean actions."""
+    low: float = math.nan
+    """Lower bound of its 95 % confidence interval."""
+    high: float = math.nan
+    sampled_value: float = math.nan
+    sampled_low: float = math.nan
+    sampled_high: float = math.nan
+    message: str = ""
+
+
+@record
 class EventEnd(Event):
     """Training has ended and the last checkpoint is written."""
 
@@ -501,6 +526,7 @@ EVENTS: dict[str, type[Event]] = {
         EventRound,
         EventTrial,
         EventRung,
+        EventFresh,
         EventCurriculum,
         EventAlert,
         EventResume,

@@ -42,6 +42,27 @@ class Variant:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Attack:
+    """What makes a sweep of variants a red team: the variants attack a policy and are measured at each rung."""
+
+    target: str
+    """The policy as the user has named it."""
+    policy: str
+    """Copy of it in the folder of the sweep, a file or folder."""
+    checkpoint: str
+    steps: Annotated[int, Ge(0)]
+    """Learner agent-steps of its own training; 0 where unknown."""
+    rungs: tuple[Annotated[int, Ge(1)], ...]
+    """Learner agent-steps of an attacker at each rung."""
+    seeds: Annotated[int, Ge(1), Le(10**6)] = 200
+    """Fresh seeds on which the best attacker at each rung is evaluated again."""
+
+    def __post_init__(self) -> None:
+        if not self.rungs or list(self.rungs) != sorted(set(self.rungs)):
+            raise ConfigError(f"rungs of the red team are {list(self.rungs)}, expected ascending steps")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SweepPlan:
     """What a sweep does, decided when it starts: a search over the options of ``vary``, or a list of ``variants``."""
 
@@ -68,6 +89,8 @@ class SweepPlan:
     seeds: Annotated[int, Ge(1), Le(1000)] = 3
     """Training seeds of each repeated configuration; the search uses none of them."""
     at_once: Annotated[int, Ge(1), Le(1024)] = 1
+    attack: Attack | None = None
+    """A red team, whose variants pass every rung; None for a sweep."""
     group: str = ""
     launcher: str = ""
     """Launcher of the trials' runs with its options; empty starts them on this machine."""
@@ -79,12 +102,16 @@ class SweepPlan:
             parse_launcher(self.launcher)
         if bool(self.vary) == bool(self.variants):
             raise ConfigError("sweep needs either --vary or --ablate; try --vary ppo.lr=1e-5..1e-3:log")
+        if self.attack and (len(self.attack.rungs) != self.rungs or self.vary):
+            raise ConfigError(f"rungs is {self.rungs}, expected those of the red team, which varies no option")
         if type(self.base.get("total_steps")) is not int or self.base["total_steps"] < 1:
             raise ConfigError(f"total_steps is {self.base.get('total_steps')!r:.80}, expected 1 or more")
 
     @property
     def rung_steps(self) -> tuple[int, ...]:
         """Steps of each rung [learner agent-steps]; the last is the length of a complete trial."""
+        if self.attack:
+            return self.attack.rungs
         total = self.base["total_steps"]
         return tuple(-(-total // self.reduction ** (self.rungs - 1 - rung)) for rung in range(self.rungs))
 

@@ -165,6 +165,8 @@ def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial, is_alive: bool)
         return "queued"
     if trial.last.rung == plan.last_rung:
         return "completed"
+    if plan.attack:
+        return "stopped"
     position = journal.search.index(trial)
     first = position - position % plan.batch
     *_, (_, going_on) = rounds(plan, journal.search[first : first + plan.batch])

@@ -3,7 +3,7 @@
 A trial trains to a rung, is evaluated, and goes on to the next rung if it is among the best there. The trials of a
 batch wait for each other at a rung (synchronous successive halving), so the result does not depend on timing. Then the
 best trials, and the configuration without any varied option, are trained with other seeds. A list of variants has no
-search.
+search. The variants of a red team train to every rung, where the best one is evaluated on fresh seeds.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from echelon.jobs.sweeps.plan import UNCHANGED, SweepPlan, Variant
-from echelon.telemetry.events import Event, EventRung, EventTrial
+from echelon.telemetry.events import Event, EventFresh, EventRung, EventTrial
 
 RUN_NAME = re.compile(r"(\w[\w.-]*)?")
 """Run ids in a journal; they name folders beside the sweep's."""
@@ -56,6 +56,8 @@ class TrialJournal:
 
     def __init__(self, plan: SweepPlan, events: Iterable[Event] = ()) -> None:
         self.trials: dict[int, Trial] = {}
+        self.fresh: dict[int, EventFresh] = {}
+        """Newest record of the evaluation on fresh seeds at each rung."""
         self._plan = plan
         for event in events:
             self.add(event)
@@ -69,6 +71,9 @@ class TrialJournal:
             trial.started.add(event.rung)
             if event.state != STARTED:
                 trial.results.setdefault(event.rung, event)
+        elif isinstance(event, EventFresh) and RUN_NAME.fullmatch(event.run) and event.trial in self.trials:
+            if self.fresh.setdefault(event.rung, event).state == STARTED:
+                self.fresh[event.rung] = event
 
     @property
     def in_order(self) -> list[Trial]:
@@ -88,6 +93,11 @@ class TrialJournal:
         return [trial for trial in self.in_order if trial.open_rung is not None]
 
     @property
+    def confirming(self) -> EventFresh | None:
+        """The evaluation on fresh seeds that has not ended."""
+        return next((event for event in self.fresh.values() if event.state == STARTED), None)
+
+    @property
     def done_steps(self) -> int:
         steps = self._plan.rung_steps
         return sum(steps[max(trial.results)] for trial in self.trials.values() if trial.results)
@@ -102,11 +112,19 @@ class TrialStart:
 
 
 @dataclass(frozen=True)
+class FreshStart:
+    """Start the evaluation of a trial at a rung on fresh seeds."""
+
+    trial: int
+    rung: int
+
+
+@dataclass(frozen=True)
 class Wait:
     """Nothing can start before a running trial reaches its rung."""
 
 
-Step = EventTrial | TrialStart | Wait
+Step = EventTrial | TrialStart | FreshStart | Wait
 """A trial without a run, and without options where it is one of the search; or a start; or a wait."""
 
 
@@ -145,9 +163,28 @@ def _next_of_repeats(plan: SweepPlan, journal: TrialJournal) -> Step | None:
             if (variant.name, seed := plan.training_seed(number)) not in existing:
                 name, params = variant.name, variant.params
                 return EventTrial(number=len(journal.trials), seed=seed, name=name, params=params)
+    if plan.attack:
+        return _next_of_attack(plan, journal)
     if fresh := next((trial for trial in repeats if not trial.started), None):
         return TrialStart(fresh.number, plan.last_rung)
     return Wait() if journal.running else None
+
+
+def _next_of_attack(plan: SweepPlan, journal: TrialJournal) -> Step | None:
+    """Return the next step of attackers, which wait for each other at a rung: the best one is known there.
+
+    Its evaluation begins before any goes on, since the checkpoint of the rung is deleted later.
+    """
+    members = journal.repeats
+    for rung in range(plan.rungs):
+        if fresh := next((trial for trial in members if rung not in trial.started), None):
+            return TrialStart(fresh.number, rung)
+        if any(rung not in trial.results for trial in members):
+            return Wait()
+        members = best(members, rung)
+        if members and rung not in journal.fresh:
+            return Wait() if journal.confirming else FreshStart(members[0].number, rung)
+    return Wait() if journal.confirming else None
 
 
 def best(trials: Sequence[Trial], rung: int) -> list[Trial]:

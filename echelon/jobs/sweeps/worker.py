@@ -12,13 +12,24 @@ from echelon.jobs import worker
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.leave import leave
 from echelon.jobs.spec import read_spec
+from echelon.jobs.sweeps.fresh import FreshEvaluations
 from echelon.jobs.sweeps.plan import RATES, SweepPlan, plan_from
-from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Trial, TrialJournal, TrialStart, Wait, next_step
+from echelon.jobs.sweeps.schedule import (
+    EVALUATED,
+    FAILED,
+    STARTED,
+    FreshStart,
+    Trial,
+    TrialJournal,
+    TrialStart,
+    Wait,
+    next_step,
+)
 from echelon.jobs.sweeps.search import choose
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths, create_run
-from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventRung, EventStart, EventTrial
+from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventFresh, EventRung, EventStart, EventTrial
 from echelon.telemetry.log import EventLog, read_events
 
 POLL_S = 0.5
@@ -30,10 +41,18 @@ class Sweep:
     """A sweep in progress."""
 
     def __init__(
-        self, paths: RunPaths, plan: SweepPlan, link: RunLink, log: EventLog, trials: TrialRuns, poll_s: float
+        self,
+        paths: RunPaths,
+        plan: SweepPlan,
+        link: RunLink,
+        log: EventLog,
+        trials: TrialRuns,
+        poll_s: float,
+        fresh: FreshEvaluations | None = None,
     ) -> None:
+        """``fresh`` evaluates the attackers of a red team."""
         self.paths, self.plan, self.journal = paths, plan, TrialJournal(plan, read_events(paths.trials)[0])
-        self._link, self._log, self._trials, self._poll_s = link, log, trials, poll_s
+        self._link, self._log, self._trials, self._poll_s, self._fresh = link, log, trials, poll_s, fresh
 
     def run(self) -> bool:
         """Run the trials; return False where a stop was requested first."""
@@ -42,6 +61,7 @@ class Sweep:
         while not self._link.should_stop():
             for trial in self.journal.running:
                 self._follow(trial, self._trials.outcome)
+            self._follow_fresh()
             if self._advance():
                 return True
             ended = sum(trial.open_rung is None and bool(trial.results) for trial in self.journal.trials.values())
@@ -53,7 +73,7 @@ class Sweep:
 
     def _advance(self) -> bool:
         """Take every step that is possible now; return whether the sweep is complete."""
-        while len(self.journal.running) < self.plan.at_once:
+        while len(self.journal.running) + bool(self.journal.confirming) < self.plan.at_once:
             step = next_step(self.plan, self.journal)
             if step is None or isinstance(step, Wait):
                 return step is None
@@ -61,6 +81,10 @@ class Sweep:
                 trial = self.journal.trials[step.trial]
                 self._write(self._rung(trial, step.rung, STARTED))
                 self._follow(trial, self._trials.start)
+            elif isinstance(step, FreshStart):
+                assert self._fresh, "only a red team evaluates on fresh seeds"
+                self._write(self._fresh.planned(self.journal.trials[step.trial], step.rung))
+                self._follow_fresh()  # copies the attacker before it trains on
             else:
                 self._write(self._with_run(step))
         return False
@@ -87,6 +111,14 @@ class Sweep:
         elif outcome is not None:
             self._write(self._evaluated(self._rung(trial, rung, EVALUATED), outcome))
 
+    def _follow_fresh(self) -> None:
+        if not (self._fresh and (event := self.journal.confirming)):
+            return
+        if ended := self._fresh.outcome(event, self.journal.trials[event.trial]):
+            if ended.message:
+                self._link.emit(EventAlert(message=f"evaluation on fresh seeds {event.run} failed: {ended.message}"))
+            self._write(ended)
+
     def _evaluated(self, event: EventRung, found: EventEval) -> EventRung:
         metric = self.plan.metric
         low, high = RATES.get(metric, ("", ""))
@@ -106,7 +138,7 @@ class Sweep:
             done += steps[rung] - (steps[max(trial.results)] if trial.results else 0)
         return EventRung(trial=trial.number, rung=rung, state=state, done=done, planned=self.plan.planned_steps)
 
-    def _write(self, event: EventTrial | EventRung) -> None:
+    def _write(self, event: EventTrial | EventRung | EventFresh) -> None:
         self._log.append(event)
         self._log.sync()
         self.journal.add(event)
@@ -114,6 +146,8 @@ class Sweep:
 
     def _stop_trials(self) -> None:
         level = 0
+        if self._fresh and (open_one := self.journal.confirming):
+            self._fresh.stop(open_one)
         while running := [t for t in self.journal.running if self._trials.is_running(t.choice)]:
             if (asked := self._link.should_stop()) > level:
                 level = asked
@@ -125,7 +159,7 @@ class Sweep:
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     plan = plan_from(read_spec(paths).config.get("sweep"))
     with EventLog(paths.trials) as log:
-        sweep = Sweep(paths, plan, link, log, TrialRuns(plan, paths), POLL_S)
+        sweep = Sweep(paths, plan, link, log, TrialRuns(plan, paths), POLL_S, FreshEvaluations(plan, paths))
         link.emit(EventStart(device="cpu", seed=plan.seed, preset=PRESET))
         finished = sweep.run()
     link.emit(EventEnd(reason="completed" if finished else "stopped", message="" if finished else "trials are saved"))

@@ -1,0 +1,115 @@
+"""Evaluations of a red team's best attackers on fresh seeds: evaluation jobs beside the folder of the sweep."""
+
+from collections import Counter
+from dataclasses import asdict, replace
+
+from echelon.jobs import launch
+from echelon.jobs.evaluations import admit, admits, open_policy
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.launchers import LaunchError
+from echelon.jobs.spec import new_spec
+from echelon.jobs.sweeps.plan import SweepPlan
+from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Trial
+from echelon.jobs.tickets import resolved_device
+from echelon.runs import RunPaths, create_run
+from echelon.telemetry.events import EventEval, EventFresh
+from echelon.telemetry.log import read_events
+
+MAX_STARTS = 10
+"""Starts of an evaluation by one process of a red team before it counts as failed."""
+POLICY, OPPONENT = "policy", "opponent"
+"""Copies of attacker and target in the folder of an evaluation."""
+
+
+class FreshEvaluations:
+    """Evaluation jobs in which an attacker plays the target with mean and with sampled actions."""
+
+    def __init__(self, plan: SweepPlan, sweep: RunPaths) -> None:
+        self._plan, self._sweep = plan, sweep
+        self._starts: Counter[str] = Counter()
+
+    def planned(self, trial: Trial, rung: int) -> EventFresh:
+        """Return the record of an evaluation that is to start."""
+        run, step = create_run("eval", self._sweep.root.parent).id, trial.results[rung].global_step
+        return EventFresh(trial=trial.number, rung=rung, run=run, state=STARTED, global_step=step)
+
+    def outcome(self, event: EventFresh, trial: Trial) -> EventFresh | None:
+        """Return the record of an evaluation that has ended; None while it runs. It is started and resumed here."""
+        paths = self._paths(event)
+        if paths.spec.exists():
+            status = launch.ended_status(paths)
+            if status is None:
+                return None
+            if status.state == "completed":
+                return self._evaluated(event, paths)
+            if status.state == "failed":
+                return replace(event, state=FAILED, message=status.reason)
+        self._starts[event.run] += 1
+        try:
+            if self._starts[event.run] > MAX_STARTS:
+                raise ValueError(f"evaluation {event.run!r} ended {MAX_STARTS} times without a result")
+            self._start(event, trial, paths)
+        except LaunchError:
+            return None
+        except (ValueError, OSError) as error:
+            return replace(event, state=FAILED, message=str(error))
+        return None
+
+    def stop(self, event: EventFresh) -> None:
+        paths = self._paths(event)
+        if paths.spec.exists() and admits(paths.root, self._sweep.id):
+            launch.stop(paths)
+
+    def _paths(self, event: EventFresh) -> RunPaths:
+        return RunPaths(self._sweep.root.parent / event.run)
+
+    def _start(self, event: EventFresh, trial: Trial, paths: RunPaths) -> None:
+        from echelon.rl.checkpoint import step_name
+        from echelon.training.eval_plan import EvalPlan, batch_seeds, environment_of
+
+        plan, attack = self._plan, self._plan.attack
+        assert attack, "only a red team evaluates on fresh seeds"
+        run = RunPaths((self._sweep.root.parent / trial.choice.run).absolute())
+        for each in (run, *([paths] if paths.spec.exists() else [])):
+            if not admits(each.root, self._sweep.id):
+                raise ValueError(f"run {each.id!r} was not made for the red team {self._sweep.id!r}")
+        attacker = open_policy(run.checkpoints / step_name(event.global_step))
+        if not paths.spec.exists():
+            admit(paths.root, self._sweep)
+            attacker.copy(paths.root / POLICY)
+            open_policy(self._sweep.root / attack.policy).copy(paths.root / OPPONENT)
+            admit(run.root, paths)
+        device = str(plan.base["device"])
+        evaluation = EvalPlan(
+            seeds=attack.seeds,
+            weapon_prob=1.0,
+            device=device,
+            threads=int(plan.base["threads"]),
+            target=str(run.root),
+            policy=POLICY,
+            opponents=(attack.policy,),
+            opponent_policy=OPPONENT,
+            opponent_mean=bool(plan.base["opponents"]["champion_mean"]),
+            batch_seeds=batch_seeds(environment_of(attacker.meta), resolved_device(device)),
+            run=str(run.root),
+        )
+        spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {})
+        launch.launch(paths, spec, KINDS["eval"], launcher=plan.launcher)
+
+    def _evaluated(self, event: EventFresh, paths: RunPaths) -> EventFresh:
+        found = [each for each in read_events(paths.metrics)[0] if isinstance(each, EventEval)]
+        if not found:
+            return replace(event, state=FAILED, message=f"evaluation {event.run!r} has no result")
+        result = found[-1]
+        return replace(
+            event,
+            state=EVALUATED,
+            checkpoint=result.checkpoint,
+            episodes=result.episodes,
+            value=result.win_rate,
+            low=result.win_low,
+            high=result.win_high,
+            sampled_value=result.sampled_win_rate,
+            sampled_low=result.sampled_low,
+            sampled_high=result.sampled_high,
+        )

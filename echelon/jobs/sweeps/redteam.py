@@ -1,0 +1,131 @@
+"""Report of a red team: win rate of the best attacker over the attackers' compute, from the plan and the journal."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.jobs.spec import read_spec
+from echelon.jobs.sweeps.plan import Attack, SweepPlan, plan_from
+from echelon.jobs.sweeps.schedule import EVALUATED, Trial, TrialJournal
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventRung
+from echelon.telemetry.log import read_events
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """The attackers at a rung, and the best of them on fresh seeds once it has played there."""
+
+    share: float
+    """Steps of an attacker as a fraction of the longest."""
+    steps: int
+    """Learner agent-steps of an attacker."""
+    all_steps: int
+    """Learner agent-steps of all attackers up to here."""
+    attacker: int | None = None
+    """Number of the best attacker by its evaluation on the seeds that choose; None while it is not known."""
+    name: str = ""
+    run: str = ""
+    checkpoint: str = ""
+    job: str = ""
+    """Evaluation job on fresh seeds."""
+    episodes: int = 0
+    mean: tuple[float, float, float] | None = None
+    """Win rate with mean actions and its 95 % interval; None before the evaluation ends."""
+    sampled: tuple[float, float, float] | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacker:
+    """One attacker and its win rates on the seeds that choose, by rung."""
+
+    number: int
+    name: str
+    """What it starts from."""
+    seed: int
+    run: str
+    rates: tuple[tuple[float, float, float], ...]
+    """Win rate with mean actions and its 95 % interval at each rung that it has reached."""
+    message: str = ""
+    """Why it failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedTeamReport:
+    """Everything about a red team that is shown."""
+
+    id: str
+    attack: Attack
+    curve: tuple[CurvePoint, ...]
+    """A point for each rung."""
+    attackers: tuple[Attacker, ...]
+    seeds: int
+    """Seeds that choose."""
+    target_mean: bool
+    """Whether the target plays its mean actions."""
+    done: int
+    planned: int
+
+    @property
+    def strongest(self) -> CurvePoint | None:
+        """The point with the highest win rate on fresh seeds, by mean or sampled actions."""
+        measured = [point for point in self.curve if point.mean]
+        return max(measured, key=lambda point: max(point.mean or (0.0,), point.sampled or (0.0,)), default=None)
+
+    @property
+    def exploitability(self) -> tuple[float, float, float] | None:
+        """Win rate of the strongest attacker with the better kind of its actions, and its 95 % interval."""
+        found = self.strongest
+        return max(filter(None, (found.mean, found.sampled))) if found else None
+
+
+def read_report(paths: RunPaths) -> RedTeamReport:
+    """Return the report of the red team in a run folder; ``ValueError`` where it is none."""
+    spec = read_spec(paths)
+    plan = plan_from(spec.config.get("sweep")) if spec.kind == "sweep" else None
+    if plan is None or plan.attack is None:
+        raise ValueError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a red team")
+    return report_of(paths.id, plan, TrialJournal(plan, read_events(paths.trials)[0]))
+
+
+def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamReport:
+    assert plan.attack, "the plan is that of a red team"
+    return RedTeamReport(
+        id=name,
+        attack=plan.attack,
+        curve=tuple(_point(plan, journal, rung) for rung in range(plan.rungs)),
+        attackers=tuple(_attacker(trial) for trial in journal.repeats),
+        seeds=int(plan.base["eval"]["seeds"]),
+        target_mean=bool(plan.base["opponents"]["champion_mean"]),
+        done=journal.done_steps,
+        planned=plan.planned_steps,
+    )
+
+
+def _point(plan: SweepPlan, journal: TrialJournal, rung: int) -> CurvePoint:
+    steps = plan.rung_steps
+    reached = [[r for r in trial.results if r <= rung] for trial in journal.repeats]
+    facts: dict[str, Any] = {}
+    if fresh := journal.fresh.get(rung):
+        choice = journal.trials[fresh.trial].choice
+        facts = {"attacker": fresh.trial, "name": choice.name, "run": choice.run, "job": fresh.run}
+        facts |= {"checkpoint": fresh.checkpoint, "episodes": fresh.episodes, "message": fresh.message}
+        if fresh.state == EVALUATED:
+            facts["mean"] = fresh.value, fresh.low, fresh.high
+            facts["sampled"] = fresh.sampled_value, fresh.sampled_low, fresh.sampled_high
+    return CurvePoint(
+        share=steps[rung] / steps[-1], steps=steps[rung], all_steps=sum(steps[max(r)] for r in reached if r), **facts
+    )
+
+
+def _attacker(trial: Trial) -> Attacker:
+    choice, failure = trial.choice, trial.failure
+    results: list[EventRung] = [result for _, result in sorted(trial.results.items()) if result.state == EVALUATED]
+    return Attacker(
+        number=choice.number,
+        name=choice.name,
+        seed=choice.seed,
+        run=choice.run,
+        rates=tuple((result.value, result.low, result.high) for result in results),
+        message=failure.message if failure else "",
+    )

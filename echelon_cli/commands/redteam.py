@@ -1,0 +1,99 @@
+"""``echelon redteam``: measure how exploitable a policy is, by attackers that train against it in the background."""
+
+from typing import Annotated
+
+import typer
+
+from echelon.jobs.config_layers import ConfigError
+from echelon_cli import output, redteam_job, sweep_job
+from echelon_cli.commands.sweep import complete_sweeps
+from echelon_cli.options import (
+    DetachFlag,
+    JsonFlag,
+    LauncherOption,
+    MirrorOption,
+    NotifyOption,
+    SetOption,
+    argument,
+    complete_networks,
+    option,
+    overrides_of,
+    usage_errors,
+)
+
+
+def redteam(
+    policy: Annotated[
+        str | None,
+        argument("RUN|CHECKPOINT|ENTRY|champion", "The policy to attack; attackers keep a copy.", complete_networks),
+    ] = None,
+    shares: Annotated[
+        str, option("--shares", "Evaluate attackers at these percentages of the policy's own training.", "LIST")
+    ] = redteam_job.SHARES,
+    steps: Annotated[
+        int | None,
+        option("--steps", "100 percent of --shares [learner agent-steps]; default: the policy's own.", min=1),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        option(
+            "--from",
+            "Start of attackers: target, nothing or another policy; may be repeated; default: target, champion if it "
+            "plays this game, and nothing.",
+            "POLICY",
+            complete_networks,
+        ),
+    ] = None,
+    seeds: Annotated[int, option("--seeds", "Attackers from each start.", min=1)] = 1,
+    report_seeds: Annotated[
+        int, option("--report-seeds", "Fresh seeds on which the best attacker of each share is evaluated.", min=1)
+    ] = 200,
+    mean: Annotated[bool, option("--mean", "Let the policy play its mean actions; default: sampled ones.")] = False,
+    assignments: SetOption = None,
+    at_once: Annotated[
+        int | None, option("--at-once", "Attackers trained at the same time; they share the cores; default: 1.", min=1)
+    ] = None,
+    launcher: LauncherOption = None,
+    notify: NotifyOption = None,
+    mirror: MirrorOption = None,
+    resume: Annotated[str | None, option("--resume", "Continue a red team.", "ID", complete_sweeps)] = None,
+    show: Annotated[str | None, option("--show", "Print the report of a red team.", "ID", complete_sweeps)] = None,
+    plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
+    detach: DetachFlag = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Train attackers against a policy and report how often the best one wins; Ctrl-C detaches.
+
+    With the defaults two or three attackers train as long as the policy did, 2 or 3 times its steps in all.
+    """
+    from echelon.jobs.observers import requested
+    from echelon.jobs.sweeps.redteam import read_report
+    from echelon_cli.redteam_tables import plan_lines, report_json, show_report
+
+    if sum(map(bool, (policy, resume, show))) != 1:
+        raise typer.BadParameter("expected either a policy to attack, --resume ID or --show ID")
+    if show:
+        report = read_report(redteam_job.find(show))
+        output.show_json(report_json(report)) if as_json else show_report(report)
+        return output.DONE
+    with usage_errors():
+        observers = requested(notify or (), mirror or ())
+    if resume:
+        follower = sweep_job.resume(redteam_job.find(resume).id, observers, at_once, as_json=as_json)
+        return redteam_job.follow(follower, detach=detach, as_json=as_json)
+    overrides = overrides_of(assignments)
+    if taken := overrides.keys() & {*redteam_job.OWN}:
+        raise ConfigError(f"--set {min(taken)} is decided by the red team, expected another field")
+    team = redteam_job.prepare(
+        str(policy), shares=shares, steps=steps, origins=origins or (), fresh_seeds=report_seeds, seeds=seeds,
+        at_once=at_once or 1, launcher=launcher or "", overrides={**overrides, "opponents.champion_mean": mean},
+    )  # fmt: skip
+    if plan_only and as_json:
+        output.show_json(redteam_job.plan_json(team.plan))
+        return output.DONE
+    if not as_json:
+        for line in plan_lines(team.plan):
+            output.print_line(line, style="" if plan_only else "dim")
+    if plan_only:
+        return output.DONE
+    return redteam_job.follow(redteam_job.start(team, observers, as_json=as_json), detach=detach, as_json=as_json)

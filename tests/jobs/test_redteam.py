@@ -1,0 +1,261 @@
+"""A red team: its schedule, its process across kills, its report, its refusals, and real attackers."""
+
+import itertools
+import json
+import random
+from dataclasses import asdict, replace
+
+import pytest
+
+from echelon import champion
+from echelon.jobs import launch
+from echelon.jobs.config_layers import ConfigError
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.status import job_status
+from echelon.jobs.sweeps.plan import SweepPlan
+from echelon.jobs.sweeps.redteam import read_report, report_of
+from echelon.jobs.sweeps.schedule import (
+    EVALUATED,
+    FAILED,
+    STARTED,
+    FreshStart,
+    TrialJournal,
+    TrialStart,
+    Wait,
+    best,
+    next_step,
+)
+from echelon.jobs.sweeps.worker import Sweep
+from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
+from echelon.runs import RunPaths, create_run, list_runs
+from echelon.telemetry.evaluations import read_evaluations
+from echelon.telemetry.events import EventFresh, EventRung, EventTrial, EventUpdate
+from echelon.telemetry.log import EventLog, read_events
+from echelon_cli import redteam_job, sweep_job
+from echelon_cli.main import run
+from tests.jobs.conftest import kill_all_jobs, kill_job, until, wait_for
+from tests.jobs.test_sweep_worker import Killed, Link, Machine, StandInTrials, table
+from tests.training.runs import battle_run, run_battle
+
+STEPS = 1000
+
+
+def make_plan(**fields) -> SweepPlan:
+    given = {"steps": STEPS, "origins": ["target", "nothing"], "shares": "25,50,100", "seeds": 2, **fields}
+    return redteam_job.prepare("champion", **given).plan
+
+
+def value_of(number: int, rung: int, salt: int) -> float:
+    return random.Random(f"{number}/{rung}/{salt}").randrange(4) / 4
+
+
+def simulate(plan: SweepPlan, salt: int, order: random.Random) -> list:
+    """Return the journal of a red team whose attackers and evaluations end in a random order; kills read it again."""
+    events: list = []
+
+    def write(event) -> None:
+        events.append(replace(event, time=float(len(events))))
+
+    while True:
+        journal = TrialJournal(plan, events)
+        busy = len(journal.running) + bool(journal.confirming)
+        match next_step(plan, journal) if busy < plan.at_once else Wait():
+            case None:
+                return events
+            case EventTrial() as trial:
+                write(trial)
+            case TrialStart(trial, rung):
+                write(EventRung(trial=trial, rung=rung, state=STARTED))
+            case FreshStart(trial, rung):
+                write(EventFresh(trial=trial, rung=rung, run=f"eval-{rung}", state=STARTED))
+            case Wait():
+                choices = [*journal.running, *([journal.confirming] if journal.confirming else [])]
+                chosen = order.choice(choices)
+                if isinstance(chosen, EventFresh):
+                    write(replace(chosen, state=EVALUATED, value=0.5, low=0.4, high=0.6))
+                    continue
+                rung = chosen.open_rung or 0
+                state = FAILED if (chosen.number, rung) == (1, 1) else EVALUATED
+                write(EventRung(trial=chosen.number, rung=rung, state=state, value=value_of(chosen.number, rung, salt)))
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("salt", range(5))
+def test_each_attacker_passes_every_rung_and_the_best_is_evaluated_before_any_trains_on(at_once, salt):
+    plan = make_plan(at_once=at_once)
+    events = simulate(plan, salt, random.Random(salt))
+    journal = TrialJournal(plan, events)
+    assert [(t.choice.name, t.choice.seed) for t in journal.repeats] == [
+        ("target", 0), ("nothing", 0), ("target", 1), ("nothing", 1)
+    ]  # fmt: skip
+    for trial in journal.repeats:
+        reached = 2 if trial.number == 1 else plan.rungs
+        assert len(trial.results) == reached, "an attacker that has failed does not train on"
+    for rung in range(plan.rungs):
+        strongest = best(journal.repeats, rung)[0]
+        assert journal.fresh[rung].trial == strongest.number and journal.fresh[rung].state == EVALUATED
+        fresh = next(e.time for e in events if isinstance(e, EventFresh) and e.rung == rung)
+        later = [e.time for e in events if isinstance(e, EventRung) and e.rung > rung]
+        assert all(fresh < each for each in later)
+    keys = [(e.trial, e.rung) for e in events if isinstance(e, EventRung) and e.state == STARTED]
+    assert len(keys) == len(set(keys)) == 4 * 3 - 1
+    report = report_of("x", plan, journal)
+    assert [point.all_steps for point in report.curve] == [1000, 2000, 3500] and plan.planned_steps == 4000
+    assert [point.share for point in report.curve] == [0.25, 0.5, 1.0]
+    assert [len(each.rates) for each in report.attackers] == [3, 1, 3, 3]
+
+
+class StandInFresh:
+    """Evaluations of a machine; one that has been asked about once has ended."""
+
+    def __init__(self, machine: Machine, point) -> None:
+        self.machine, self._point = machine, point
+
+    def planned(self, trial, rung) -> EventFresh:
+        return EventFresh(trial=trial.number, rung=rung, run=create_run("eval").id, state=STARTED)
+
+    def outcome(self, event, trial) -> EventFresh | None:
+        self._point()
+        if event.run not in self.machine.towards:
+            self.machine.towards[event.run] = event.rung
+            self.machine.starts.append((event.run, event.rung))
+            return None
+        return replace(event, state=EVALUATED, value=trial.results[event.rung].value)
+
+    def stop(self, event) -> None: ...
+
+
+def attack(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) -> bool:
+    passed = itertools.count(1)
+
+    def point() -> None:
+        if next(passed) == kill_at:
+            raise Killed
+
+    class FragileLog(EventLog):
+        def append(self, event) -> None:
+            point()
+            super().append(event)
+            point()
+
+    try:
+        with FragileLog(paths.trials) as log:
+            trials, fresh = StandInTrials(machine, point), StandInFresh(machine, point)
+            return Sweep(paths, plan, Link(), log, trials, 0.0, fresh).run()  # pyright: ignore[reportArgumentType]
+    except Killed:
+        return False
+
+
+def fresh_table(paths: RunPaths, plan: SweepPlan) -> list:
+    found = TrialJournal(plan, read_events(paths.trials)[0]).fresh
+    return [(rung, e.trial, e.state, e.value) for rung, e in sorted(found.items())]
+
+
+def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
+    plan, paths = make_plan(at_once=2), create_run("redteam")
+    assert attack(paths, plan, Machine(plan), 0)
+    expected, expected_fresh = table(paths, plan), fresh_table(paths, plan)
+    assert [state for _, _, state, _ in expected_fresh] == [EVALUATED] * 3
+    for stride in (1, 2, 3, 5):
+        paths, machine, kills = create_run("redteam"), Machine(plan), 0
+        for kill_at in itertools.cycle(range(stride, 40, stride)):
+            if attack(paths, plan, machine, kill_at):
+                break
+            kills += 1
+            assert kills < 500
+        assert (table(paths, plan), fresh_table(paths, plan)) == (expected, expected_fresh), f"after {kills} kills"
+        assert len(machine.starts) == len(set(machine.starts)), "nothing is started twice"
+
+
+def test_red_team_takes_game_and_network_of_its_target_and_little_else():
+    plan, meta = make_plan(), find_checkpoint(champion.FOLDER).manifest
+    base = plan.base
+    assert base["env"]["world"]["size_x"] == meta["env_cfg"]["world"]["size_x"] == 100
+    assert base["num_envs"] == meta["args"]["num_envs"] and base["model"]["hidden_dim"] == meta["hidden_dim"]
+    assert (base["total_steps"], base["start_from"], base["teacher"]["policy"]) == (STEPS, "", "")
+    mix = {name: weight for name, weight in base["opponents"]["mix"].items() if weight}
+    assert mix == {"champion": 1.0} and base["eval"]["skill"] == "champion"
+    assert (base["ppo"]["lr"], base["ppo"]["lr_schedule"], base["ppo"]["kl_lr_target"]) == (3e-4, "none", 0.01)
+    assert [each.params for each in plan.variants] == [{"start_from": "target"}, redteam_job.NEW_NETWORK]
+    assert redteam_job.prepare("champion").plan.rung_steps[-1] == meta["global_step"] == plan.attack.steps  # pyright: ignore
+
+
+def test_red_team_refusals_are_one_line(tmp_path, capsys):
+    checkpoint = find_checkpoint(champion.FOLDER)
+    export_policy_folder(checkpoint, tmp_path / "unknown", {"global_step": 0})
+    env = {**checkpoint.manifest["env_cfg"], "comm_dim": 4}
+    export_policy_folder(checkpoint, tmp_path / "other", {"env_cfg": env, "obs_dim": 400})
+    unknown, other = str(tmp_path / "unknown"), str(tmp_path / "other")
+    for words, code, expected in (
+        (["nobody"], 3, "target is 'nobody', expected a checkpoint, a run or a league entry, or champion"),
+        (["expert"], 2, "target 'expert' is a scripted level, expected a policy"),
+        ([unknown], 2, "has no record of its training steps, expected --steps N"),
+        (["champion", "--from", other], 2, "plays another game than the target: 400 columns"),
+        (["champion", "--from", "medium"], 2, "--from 'medium' is a scripted level"),
+        (["champion", "--shares", "10,none"], 2, "--shares is '10,none', expected percentages"),
+        (["champion", "--set", "total_steps=5"], 2, "total_steps is decided by the red team"),
+        ([], 2, "expected either a policy to attack, --resume ID or --show ID"),
+        (["--show", "nobody"], 3, "'nobody'"),
+    ):
+        assert run(["redteam", *words, "--plan"]) == code, words
+        error = capsys.readouterr().err
+        assert expected in error and error.count("\n") == 1, error
+    assert not list_runs(), "nothing is left"
+    assert run(["redteam", unknown, "--steps", "900", "--plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["planned_steps"] == 2 * 900
+    sweep = create_run("sweep")
+    plan = sweep_job.plan_of(None, "quickstart", {}, ("ppo.lr=1e-3",), {})
+    write_spec(sweep, JobSpec(kind="sweep", config={"sweep": asdict(plan)}))
+    assert run(["redteam", "--show", sweep.id]) == 1 and "expected a red team" in capsys.readouterr().err
+
+
+def test_plan_of_a_red_team_names_rungs_that_do_not_fit():
+    plan = make_plan()
+    assert plan.attack is not None
+    for fields, message in (({"rungs": (5, 5)}, "expected ascending"), ({"rungs": (5, 9)}, "rungs is 3")):
+        with pytest.raises(ConfigError, match=message):
+            replace(plan, attack=replace(plan.attack, **fields))
+
+
+@pytest.mark.long
+def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
+    config = battle_run(env={"max_episode_seconds": 2.0}, num_envs=2, max_updates=2)
+    result, _ = run_battle(config, tmp_path / "target")
+    assert result.checkpoint is not None
+    words = ["--steps", "600", "--shares", "50,100", "--from", "target", "--from", "nothing", "--report-seeds", "2"]
+    small = ["--set", "eval.seeds=1", "--set", "eval.record_seeds=1", "--set", "threads=1", "--set", "device=cpu"]
+    assert run(["redteam", str(result.checkpoint), *words, *small, "--detach"]) == 0
+    (paths,) = list_runs(kind="sweep")
+    try:
+        wait_for(lambda: any(isinstance(e, EventFresh) for e in read_events(paths.trials)[0]), 120.0)
+        for each in list_runs():
+            if job_status(each).is_alive:
+                kill_job(each)
+        for each in result.checkpoint.parent.iterdir():
+            each.rename(tmp_path / f"gone-{each.name}")
+        sweep_job.resume(paths.id)
+        assert until(paths, "completed", "failed", limit_s=240.0).state == "completed"
+    finally:
+        kill_all_jobs()
+    report = read_report(paths)
+    assert [len(each.rates) for each in report.attackers] == [2, 2] and not any(e.message for e in report.attackers)
+    assert [point.all_steps for point in report.curve] == [600, 1200]
+    for point in report.curve:
+        attacker = next(each for each in report.attackers if each.number == point.attacker)
+        assert point.mean and point.sampled and point.episodes == 4 and point.name == attacker.name
+        saved = launch.job_status(RunPaths(paths.root.parent / point.job))
+        assert saved.state == "completed" and saved.kind == "eval"
+    for each in report.attackers:
+        attacker = RunPaths(paths.root.parent / each.run)
+        updates = [e for e in read_events(attacker.metrics)[0] if isinstance(e, EventUpdate)]
+        steps = [e.global_step for e in updates]
+        assert steps == sorted(set(steps)) and all(e.opponents == {"champion": 2} for e in updates)
+        added = [e.checkpoint for e in read_evaluations(attacker.evals) if e.opponent == "target"]
+        assert added == [point.checkpoint for point in report.curve if point.run == each.run]
+    capsys.readouterr()
+    assert run(["redteam", "--show", paths.id]) == 0
+    shown = capsys.readouterr().out
+    assert "the strongest attacker wins" in shown and "100%" in shown
+    assert run(["redteam", "--show", paths.id, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["exploitability"] == list(report.exploitability or ()) and len(row["curve"]) == 2
