@@ -1,6 +1,7 @@
 # type: ignore
 """Desired velocity of a scripted pilot: it walks to the zone, fights at its fighting distance, or retreats.
 
+The goal of an order takes the place of the zone; a pilot with a goal neither waits for others nor retreats by itself.
 Velocities are horizontal, in world axes, in shares of full speed. ``collision_avoidance`` turns the desired velocity
 into the commanded one, ``steering`` that into throttles.
 """
@@ -13,6 +14,7 @@ from echelon.agents.memory import Assignment, Avoidance, MovementPlan, PilotMemo
 from echelon.agents.routes import HOLD_SHARE, distance_to_zone, flank_time_left, path_to_zone, patrol, walk
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, PilotState, pilot_of, recall
+from echelon.env.observe.orders import ADVANCE, FOCUS, REACH, RETREAT, Orders, circle
 from echelon.env.referee import in_zone
 from echelon.env.reward import zone_contested
 from echelon.nav.waypoints import FlowFields, unit2
@@ -58,6 +60,10 @@ ENTER_BALANCE = wp.constant(-20.0)
 """Least balance of tonnage in the zone, own side with the pilot less hostile side, to enter it [t]."""
 ZONE_PULL = wp.constant(0.6)
 """Velocity toward the zone that is added while fighting outside it [share of full speed]."""
+FOUND = wp.constant(1.0)
+"""Distance to which a pilot walks to where a hostile out of sight is that it is ordered to focus [vox]."""
+ORDER_PULL = wp.constant(1.5)
+"""Velocity toward the goal of an order that is added while fighting outside it [share of full speed]."""
 RETREAT_S = wp.constant(3.0)
 """Duration of a retreat [s]."""
 HURT_ONCE, HURT_COOL, COOL_BELOW, BAD_ODDS = wp.constant(0.2), wp.constant(0.35), wp.constant(0.4), wp.constant(0.35)
@@ -84,6 +90,8 @@ class Situation:
     """Whether it may enter or stay in the zone."""
     path: wp.vec2
     """Unit vector of the path to the zone."""
+    pull: wp.float32
+    """Velocity along the path that is added while fighting outside the zone [share of full speed]."""
     side: wp.float32
     """Current side of the sidestep, 1 or -1; 0 without a target."""
 
@@ -244,7 +252,7 @@ def manoeuvre(skill: Skill, at: Situation, spot: wp.vec3, distance: float, speed
         return fighting
     if in_zone(at.zone, at.p):
         return stay_inside(fighting, at.p, at.zone, speed)
-    return fighting + at.path * ZONE_PULL
+    return fighting + at.path * at.pull
 
 
 @wp.func
@@ -268,7 +276,7 @@ def engage(
         return walking
     if sees and d < distance + FIGHT_MARGIN:
         return manoeuvre(skill, at, spot, distance, rules.chassis[c].max_speed)
-    pursues = skill.pursues_unseen == 1 and not sees and at.enters and escape_s <= -CALM_S
+    pursues = skill.pursues_unseen == 1 and not sees and at.enters and at.pull < ORDER_PULL and escape_s <= -CALM_S
     if pursues and d < PURSUIT_RANGE and at.to_zone < at.zone[2] + PURSUIT_ZONE_DISTANCE:
         return -away
     if sees and at.inside and d < EXPOSED_RANGE:
@@ -290,8 +298,31 @@ def situation(
     at.to_zone = distance_to_zone(at.zone, at.p)
     at.inside = at.to_zone < at.zone[2]
     at.path = path
+    at.pull = ZONE_PULL
     friendly = tonnage[team] - wp.where(at.inside, rules.chassis[c].tonnage, 0.0)
     at.enters = may_enter(skill, friendly, tonnage[1 - team], rules.chassis[c].tonnage, score[team] < score[1 - team])
+    return at
+
+
+@wp.func
+def ordered_place(orders: Orders, targets: Targets, e: int, m: int) -> wp.vec3:
+    """Return the circle that a pilot's order leads to: x, y, radius [vox]; radius 0 for none, or one unknown to it."""
+    if orders.order_kind[e, m] != FOCUS:
+        return orders.order_goal[e, m]
+    if targets.pilot_target[e, m] == orders.order_mech[e, m]:
+        return circle(targets.pilot_spot[e, m], wp.where(targets.pilot_sees[e, m] == 1, REACH, FOUND))
+    return wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func
+def obeying(at: Situation, place: wp.vec3) -> Situation:
+    """Return the situation with the circle of an order for the zone, unchanged for radius 0."""
+    if place[2] > 0.0:
+        at.zone = place
+        at.to_zone = distance_to_zone(place, at.p)
+        at.inside = at.to_zone < place[2]
+        at.enters = True
+        at.pull = ORDER_PULL
     return at
 
 
@@ -307,6 +338,7 @@ def plan_movement(
     perception: PilotMemory,
     targets: Targets,
     avoidance: Avoidance,
+    orders: Orders,
     plan: MovementPlan,
     plan_out: MovementPlan,
 ):
@@ -326,17 +358,24 @@ def plan_movement(
     flank_s = flank_time_left(rules, pilot, flow, world, mechs, perception, plan.pilot_flank_s[e, m], outside)
     plan_out.pilot_flank_s[e, m] = flank_s
     path = path_to_zone(rules, skill, flow, world, e, c, p, flank_s > 0.0)
+    order = orders.order_kind[e, m]
+    place = ordered_place(orders, targets, e, m)
+    ordered = place[2] > 0.0
+    if order != ADVANCE:
+        path = wp.where(ordered, unit2(place[0] - p[0], place[1] - p[1]), path)
     plan_out.pilot_way[e, m] = path
-    at = situation(rules, skill, world, episode, mechs, e, m, path)
-    velocity = walk(skill, p, path, zone, at.enters)
+    at = obeying(situation(rules, skill, world, episode, mechs, e, m, path), place)
+    walking = walk(skill, p, path, at.zone, at.enters)
+    velocity = walking
     waited_s = wp.where(now == 0, 0.0, plan.pilot_gather_s[e, m])
-    if outside and gathers(rules, skill, episode, mechs, e, m, zone, waited_s):
+    if outside and not ordered and gathers(rules, skill, episode, mechs, e, m, zone, waited_s):
         velocity = wp.vec2(0.0, 0.0)
         waited_s += rules.dt_act
     plan_out.pilot_gather_s[e, m] = waited_s
     j = targets.pilot_target[e, m]
     sees = j >= 0 and targets.pilot_sees[e, m] == 1
-    if skill.patrols_zone == 1 and at.enters and at.inside and j < 0 and zone_contested(episode.zone_tonnage[e]):
+    contested = zone_contested(episode.zone_tonnage[e]) and not ordered
+    if skill.patrols_zone == 1 and at.enters and at.inside and j < 0 and contested:
         velocity = patrol(p, zone, mechs.team[e, m])
     if j >= 0:
         spot = targets.pilot_spot[e, m]
@@ -347,18 +386,19 @@ def plan_movement(
         distance = fighting_distance(rules, skill, c, heat, hp, target_hp, at.inside, ready)
         velocity = engage(rules, skill, at, c, spot, sees, distance, avoidance.pilot_escape_s[e, m], velocity)
         odds = local_odds(rules, pilot, mechs, perception)
-        retreats = begins_retreat(rules, skill, c, hp, heat, outside, sees, odds)
+        retreats = begins_retreat(rules, skill, c, hp, heat, not at.inside, sees, odds)
         if skill.retreat == R_ONCE:
             left_s = retreat_time_left(plan.pilot_retreat_s[e, m], retreats, rules.dt_act)
             plan_out.pilot_retreat_s[e, m] = left_s
             retreats = left_s > 0.0
         if skill.retreat >= R_COOL and retreats:
             plan_out.pilot_retreat_s[e, m] = RETREAT_S
-        if retreats:
+        if retreats and not ordered:
             velocity = away + wp.vec2(-away[1], away[0]) * (JINK * at.side)
     if skill.retreat >= R_COOL and plan.pilot_retreat_s[e, m] > 0.0:
         if not must_cool(rules, skill, c, hp, heat):
             plan_out.pilot_retreat_s[e, m] = 0.0
-        elif not sees:
+        elif not sees and not ordered:
             velocity = wp.vec2(0.0, 0.0)
+    velocity = wp.where(order == RETREAT and not at.inside, walking, velocity)
     plan_out.pilot_desired[e, m] = velocity / wp.max(1.0, wp.length(velocity))

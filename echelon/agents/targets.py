@@ -6,6 +6,8 @@ import warp as wp
 from echelon.agents.levels import FIRST_LEVEL, PaintUse, Skill, TargetChoice
 from echelon.agents.memory import Assignment, PackTargets, PilotMemory, Targets
 from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, pack_row, pilot_of, recall
+from echelon.env.observe.orders import FOCUS as ORDER_FOCUS
+from echelon.env.observe.orders import Orders
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
 from echelon.sim.geometry import arc_tan2, wrap_angle
@@ -217,10 +219,11 @@ def choose_target(
     assignment: Assignment,
     perception: PilotMemory,
     packs: PackTargets,
+    orders: Orders,
     targets: Targets,
     targets_out: Targets,
 ):
-    """Set a pilot's target and what the pilot knows of it."""
+    """Set a pilot's target, a known one that it is ordered to focus first, and what the pilot knows of it."""
     e, m = wp.tid()
     if assignment.script[e, m] < FIRST_LEVEL_SCRIPT:
         return
@@ -235,6 +238,7 @@ def choose_target(
     chosen.age = UNKNOWN
     last = wp.where(mechs.alive[e, m] == 1, mechs.alive.shape[1], 0)
     team = mechs.team[e, m]
+    ordered = wp.where(orders.order_kind[e, m] == ORDER_FOCUS, orders.order_mech[e, m], -1)
     pilot = pilot_of(skill, mechs, perception, e, m, now)
     for j in range(last):
         if mechs.team[e, j] == team:
@@ -256,6 +260,7 @@ def choose_target(
         painter = IS_PAINTER[mechs.chassis[e, m]] == 1
         if held or (painter and j == pack_target(skill, packs, e, row) and d <= PAINT_RANGE):
             value = INFINITE
+        value += wp.where(j == ordered, 2.0 * INFINITE, 0.0)
         if value > best_preference:
             best = j
             best_preference = value

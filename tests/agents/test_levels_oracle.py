@@ -8,6 +8,7 @@ from echelon.agents.levels import FIRST_LEVEL, LEVELS, Route
 from echelon.agents.targets import DIRECTIONS, ESCAPE_DRAW, TARGET_DRAW, target_draw
 from echelon.sim.arsenal import Weapon
 from tests.env.battle import Battle
+from tests.env.test_orders import any_orders
 from tests.oracles.collision_avoidance import CHANGE_SIDE_S, avoidance
 from tests.oracles.levels import Memory, chosen_target, level_of, pack_choices
 from tests.oracles.moves import flank_time_left, level_controlled, movement_plan, shortest, throttles
@@ -22,7 +23,7 @@ ENVS, DECISIONS = 10, 24
 def fights():
     """States (before, after) of every decision of ten cluttered fights of 2 packs a side, and the flow fields.
 
-    Each pilot has a random level; no fight ends.
+    Each pilot has a random level, and in half of the fights most get orders; no fight ends.
     """
     rng = np.random.default_rng(22)
     battle = Battle(envs=ENVS, size=44, edit=clutter(rng), own_maps=True, num_packs=2, pilots=install)
@@ -32,7 +33,10 @@ def fights():
     battle.put("hp", battle["hp"] * rng.choice([0.3, 1.0, 1.0], (ENVS, 20)) + rng.choice([5, 30], (ENVS, 20)))
     battle.observe()
     decisions, flow = [], battle["bank_flow"].copy()
-    for _ in range(DECISIONS):
+    for decision in range(DECISIONS):
+        if decision in (6, 14):
+            given = any_orders(envs=ENVS, seed=decision)
+            battle.engine.give_orders({(e, m): order for (e, m), order in given.items() if e >= ENVS // 2})
         before = snapshots(battle)
         battle.step()
         decisions.append((before, snapshots(battle)))

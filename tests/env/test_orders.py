@@ -40,9 +40,9 @@ def field(obs_layout: str = "suite", **options) -> Battle:
     return made
 
 
-def any_orders(mechs: int = 20, envs: int = 4) -> dict:
-    """Return an order for two mechs of three; those that name a mech name random ones that fit."""
-    rng, half, given = np.random.default_rng(7), mechs // 2, {}
+def any_orders(mechs: int = 20, envs: int = 4, share: float = 0.7, seed: int = 7) -> dict:
+    """Return an order for a share of the mechs; those that name a mech name random ones that fit."""
+    rng, half, given = np.random.default_rng(seed), mechs // 2, {}
     for e in range(envs):
         for m in range(mechs):
             order, side = Order(int(rng.integers(len(Order)))), m // half
@@ -50,7 +50,7 @@ def any_orders(mechs: int = 20, envs: int = 4) -> dict:
                 Order.FOCUS: (1 - side) * half + int(rng.integers(half)),
                 Order.SCREEN: side * half + (m + 1) % half,
             }
-            if (e + m) % 3:
+            if rng.random() < share:
                 given[e, m] = (order, named.get(order, -1))
     return given
 

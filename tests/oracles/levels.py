@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from echelon.actions import Order
 from echelon.agents.levels import FIRST_LEVEL, LEVELS, Knowledge, Level, PaintUse, TargetChoice, delay_decisions
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles import shared as o
@@ -163,6 +164,7 @@ def chosen_target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]
         packs = {PaintUse.MARK: s.pack_mark[row], PaintUse.FOCUS: s.pack_focus[row]}.get(level.paint, -1)
         marked = paints and j == packs and d <= 16
         value = 1e9 if held_on or marked else float(value)
+        value = 2e9 if s.order_kind[m] == Order.FOCUS and j == s.order_mech[m] else value
         if value > most:
             best, most, chosen = j, value, known
     return best, chosen

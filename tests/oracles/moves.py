@@ -1,9 +1,11 @@
 """Plain-Python rules of the skill levels: the desired velocity of a pilot and its throttles."""
 
+from copy import copy
 from math import atan2, floor, hypot
 
 import numpy as np
 
+from echelon.actions import Order
 from echelon.agents.levels import (
     FIRST_LEVEL,
     JetUse,
@@ -158,7 +160,7 @@ def manoeuvre(level: Level, s, m: int, spot, expected: float, side: float, path,
     if not go:
         return velocity
     if o.flat(p[:2] - zone) >= radius:
-        return velocity + 0.6 * path
+        return velocity + (1.5 if s.is_ordered else 0.6) * path
     then = p[:2] + velocity * o.MECHS[s.chassis[m]].speed
     if o.flat(then - zone) > 0.8 * radius:
         inward = unit(zone - p[:2])
@@ -219,7 +221,7 @@ def combat_velocity(
         return back * 0.3 if d < expected and not (s.chassis[m] == o.HEAVY and inside) else walking
     if sees and d < expected + 5:
         return manoeuvre(level, s, m, spot, expected, side, path, go)
-    pursues = level.pursues_unseen and s.pilot_escape_s[m] <= -CALM_S and not sees and go
+    pursues = not s.is_ordered and level.pursues_unseen and s.pilot_escape_s[m] <= -CALM_S and not sees and go
     if pursues and d < 20 and d_zone < s.zone[2] + 6:
         return -back
     if sees and inside and d < 25:
@@ -227,23 +229,37 @@ def combat_velocity(
     return walking
 
 
+def ordered_place(s, after, m: int) -> np.ndarray:
+    """Return the circle that takes the place of the zone for a pilot with an order; zeros without one that it knows."""
+    if s.order_kind[m] != Order.FOCUS:
+        return s.order_goal[m]
+    radius = 12.0 if after.pilot_sees[m] else 1.0
+    return np.array([*after.pilot_spot[m][:2], radius]) * (after.pilot_target[m] == s.order_mech[m])
+
+
 def movement_plan(
     memory: Memory, s, after, m: int, flow, retreat_s: float, flank_s: float, waited_s: float
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Return the desired velocity, the path, time left of a retreat, time waited; ``after`` has the target."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
-    path = path_to_zone(s, m, flow, flank_s > 0)
+    path, s, place = path_to_zone(s, m, flow, flank_s > 0), copy(s), ordered_place(s, after, m)
+    s.is_ordered = place[2] > 0
+    if s.is_ordered:
+        s.zone = np.asarray(place, float)
+        path = path if s.order_kind[m] == Order.ADVANCE else unit(place[:2] - p[:2])
     d_zone = o.flat(s.zone[:2] - p[:2])
     inside, team = bool(d_zone < s.zone[2]), int(s.team[m])
     balance = s.zone_tonnage[team] + o.MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - team]
     go = bool(level.zone != ZoneTactic.BALANCED or s.score[team] < s.score[1 - team] or balance >= -20)
-    velocity, j = walk(level, s, p, path, go), int(after.pilot_target[m])
-    if level.patrols_zone and go and inside and j < 0 and min(s.zone_tonnage) > 0:
+    go = go or bool(s.is_ordered)
+    walking, j = walk(level, s, p, path, go), int(after.pilot_target[m])
+    velocity = walking
+    if not s.is_ordered and level.patrols_zone and go and inside and j < 0 and min(s.zone_tonnage) > 0:
         out = unit(p[:2] - s.zone[:2])
         off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
         velocity = unit(out * off + np.array([-out[1], out[0]]) * (-1 if team else 1))
     waited_s = 0.0 if memory.now == 0 else waited_s
-    if gathers(s, m, waited_s):
+    if not s.is_ordered and gathers(s, m, waited_s):
         velocity, waited_s = np.zeros(2), waited_s + DT_ACT
     known = memory.known(level, m, j) if j >= 0 else None
     if known:
@@ -252,13 +268,18 @@ def movement_plan(
         if level.retreat == Retreat.ONCE:
             retreat_s = retreat_time_left(retreat_s, retreats)
             retreats = retreat_s > 0
-        if retreats:
+        if retreats and s.is_ordered:
+            retreat_s = 3.0 if level.retreat >= Retreat.COOL else retreat_s
+        elif retreats:
             back = unit(p[:2] - known.pos.astype(float)[:2])
             velocity = back + np.array([-back[1], back[0]]) * 0.4 * sidestep_side(level, s, m)
             retreat_s = 3.0 if level.retreat >= Retreat.COOL else retreat_s
     if level.retreat >= Retreat.COOL:
         retreat_s = retreat_s if must_cool(level, s, m) else 0.0
-        velocity = np.zeros(2) if retreat_s > 0 and not (known and known.sees) else velocity
+        waits = retreat_s > 0 and not (known and known.sees) and not s.is_ordered
+        velocity = np.zeros(2) if waits else velocity
+    if s.order_kind[m] == Order.RETREAT and not inside:
+        velocity = walking
     return velocity / max(1.0, o.flat(velocity)), path, retreat_s, waited_s
 
 
