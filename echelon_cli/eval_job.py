@@ -53,11 +53,12 @@ def start(
     queue: bool = False,
     notify: Sequence[str] = (),
     as_json: bool = False,
+    mates: Sequence[Opponent] = (),
 ) -> Follower | None:
     """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
 
-    At most one opponent is a policy. With ``queue`` the job is queued, and None is returned. ``ValueError`` where a
-    policy cannot be read; then no folder is left.
+    At most one opponent is a policy. With ``mates`` teamwork is measured. With ``queue`` the job is queued, and None is
+    returned. ``ValueError`` where a policy cannot be read; then no folder is left.
     """
     from echelon.jobs.evaluations import open_policy
     from echelon.jobs.observers import requested, write_observers
@@ -74,7 +75,7 @@ def start(
     other = open_policy(opponent.path) if opponent and opponent.path else None
     if opponent is not None and other is not None and policy is not None:
         try:
-            check_interfaces(meta, other.meta, str(target), opponent.name)
+            check_interfaces(meta, other.meta, str(target), opponent.name, "opponent")
         except ValueError as error:
             if not ladder:
                 raise
@@ -82,6 +83,9 @@ def start(
             if not as_json:
                 output.print_line(f"{opponent.name} is omitted: {error}", style="dim")
             opponents, opponent, other = [each for each in opponents if each.path is None], None, None
+    others = {mate.title: open_policy(mate.path) for mate in mates if mate.path}
+    for name, source in others.items():
+        check_interfaces(meta, source.meta, str(target), name, "--with")
     home = None if isinstance(target, str) else run_of(target)
     plan = EvalPlan(
         **asdict(options),
@@ -91,6 +95,8 @@ def start(
         opponent_policy=OPPONENT_POLICY if other else "",
         opponent_mean=opponent is not None and opponent.is_mean,
         ladder=ladder,
+        mates=tuple(dict.fromkeys(mate.title for mate in mates)),
+        has_messages=env.observe_comms and env.enable_comm and env.comm_dim > 0,
         batch_seeds=batch_seeds(env, resolved_device(options.device)),
         run=str(home.absolute()) if home else "",
         replay_prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{int(meta.get('update', 0)):06d}",
@@ -99,7 +105,8 @@ def start(
     if record:
         plan = replace(plan, replays=str(_replays(target, home, paths)))
     with job.kept_if_started(paths):
-        for each, name in ((policy, plan.policy), (other, plan.opponent_policy)):
+        mate_files = ((others[name], file) for name, file in plan.mate_files.items())
+        for each, name in ((policy, plan.policy), (other, plan.opponent_policy), *mate_files):
             if each is not None:
                 each.copy(paths.root / name)
         _admit(plan, paths)

@@ -40,6 +40,38 @@ def show_single(result: Result) -> None:
     if result["replays"]:
         facts.append(("replays", f"{len(result['replays'])} in {Path(result['replays'][0]).parent}"))
     output.show_table(("", ""), facts)
+    if "teamwork" in result:
+        show_teamwork(result["teamwork"])
+
+
+def _estimate(row: Result, form: str = ".2f", scale: float = 1.0) -> str:
+    """Return a value with its interval, such as ``+1.25 (0.40 to 2.10)``."""
+    known = [row[key] for key in ("value", "low", "high") if output.is_known(row[key])]
+    value, *bounds = [f"{scale * number:{form}}" for number in known] or ["-"]
+    return f"{value} ({' to '.join(bounds)})" if bounds else value
+
+
+TEAMWORK = (
+    Column("condition", lambda row: row["condition"]),
+    Column("wins", lambda row: percent(row["value"]), right=True),
+    Column("95 % interval", lambda row: output.bounds(row["low"], row["high"]), right=True, rank=1),
+    Column("change [points]", lambda row: _estimate(row["difference"], "+.0f", 100.0), right=True),
+    Column("shared targets / chance", lambda row: _estimate(row["focus_fire"]), right=True, rank=2),
+    Column("spread of first hits [s]", lambda row: output.measured(row["spread_s"]), right=True, rank=3),
+    Column("spread / chance", lambda row: _estimate(row["spread"]), right=True, rank=3),
+)
+
+
+def show_teamwork(found: Result) -> None:
+    output.show_rows(TEAMWORK, found["conditions"], title="teamwork, with 95 % intervals over seeds")
+    if not any(row["condition"] == "messages zeroed" for row in found["conditions"]):
+        output.print_line("messages: the policy observes none")
+    for row in found["mates"]:
+        output.print_line(
+            f"with {row['mate']}: whole teams exceed single gains by {_estimate(row['excess'], '+.2f')} logits, "
+            f"p {output.measured(row['p_value'])}; mixed teams win {_estimate(row['mixing'], '+.0f', 100.0)} points "
+            "compared with pure ones"
+        )
 
 
 def _interval(row: Result) -> str:
@@ -129,7 +161,8 @@ def _named_values(values: Mapping[str, float]) -> str:
 
 def _task(result: Result) -> str:
     x, y, z = result["map"]
-    actions = "mean actions, then sampled ones" if result["deterministic"] else "sampled actions"
+    mean = "mean actions" if "teamwork" in result else "mean actions, then sampled ones"
+    actions = mean if result["deterministic"] else "sampled actions"
     observation = f"{result['observation']} observation"
     maps = f"{result['maps']} maps of {x}x{y}x{z}"
     return f"packs of five per team: {result['packs']}, {maps}, {result['seconds']:g} s, {observation}, {actions}"

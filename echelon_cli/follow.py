@@ -202,8 +202,10 @@ def batch_line(event: EventEvalBatch) -> str:
     actions = "mean" if event.deterministic else "sampled"
     interval = f"[{output.bounds(event.win_low, event.win_high)}]"
     name = opponent_name(event.opponent)
+    condition = "" if event.condition == EventEvalBatch.condition else f", {event.condition}"
     return (
         f"{played}  {name:<7}  {actions:<7}  {percent(event.win_rate):>4} wins {interval} in {event.episodes} matches"
+        f"{condition}"
     )
 
 

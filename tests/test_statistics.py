@@ -9,11 +9,14 @@ import scipy.stats
 
 from echelon.statistics import (
     alpha_rank,
+    jackknife,
     mean_of_seeds,
     nash_support,
     nash_weights,
     paired_improvement,
     support_frequency,
+    team_excess,
+    time_spread,
     wilson_interval,
 )
 
@@ -227,3 +230,38 @@ def test_impossible_meta_games_raise_value_error(scores, message):
     for call in (nash_weights, nash_support, alpha_rank):
         with pytest.raises(ValueError, match=message):
             call(scores)
+
+
+def test_jackknife_equals_student_and_covers_a_ratio_of_few_seeds():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(1.0, 1.0, 12)
+    expected, (found, p_value) = scipy.stats.ttest_1samp(scores, 0.0), jackknife(np.mean, scores)
+    assert (*found[1:], p_value) == pytest.approx((*expected.confidence_interval(), expected.pvalue))
+    sums = rng.gamma(4.0, (1.3, 1.0), (1000, 40, 2)) * rng.uniform(0.5, 2.0, (1000, 40, 1))
+    bounds = [jackknife(lambda x: np.log(np.divide(*x.sum(0))), row)[0] for row in sums]
+    assert 0.93 < np.mean([low <= np.log(1.3) <= high for _, low, high in bounds]) < 0.97
+    assert np.isnan(jackknife(np.mean, np.ones(5))[1]) and np.isnan(jackknife(np.mean, np.ones(1))[0].low)
+
+
+@pytest.mark.parametrize(("gain", "curvature"), [(0.4, 0.0), (0.1, 0.1), (0.5, -0.1)])
+def test_team_excess_finds_superadditive_teams(gain, curvature):
+    """Teams of k mechs win with a logit of gain k + curvature k^2; conditions share the luck of a seed and side."""
+    rng, k = np.random.default_rng(2), np.arange(6)
+    rates = 1 / (1 + np.exp(-(gain * k + curvature * k * k)))
+    luck = scipy.stats.norm.cdf((rng.normal(size=(300, 100, 1, 2)) + rng.normal(size=(300, 100, 6, 2))) / np.sqrt(2))
+    found = [jackknife(team_excess, wins) for wins in luck < rates[:, None]]
+    rejected = np.mean([p_value < 0.05 for _, p_value in found])
+    assert 0.02 < rejected < 0.08 if curvature == 0 else rejected > 0.85
+    assert np.median([estimate.value for estimate, _ in found]) == pytest.approx(20 * curvature, abs=0.25)
+    assert np.mean([low <= 20 * curvature <= high for (_, low, high), _ in found]) > 0.92
+
+
+def test_time_spread_equals_that_of_permuted_members():
+    rng = np.random.default_rng(3)
+    times = rng.normal((5.0, 6.0, 9.0), (1.0, 2.0, 1.0), (30, 3)) + 3 * rng.normal(size=(30, 1))
+    within, chance = time_spread(times)
+    assert within == pytest.approx(np.sqrt(times.var(1, ddof=1).mean()))
+    permuted = [rng.permuted(times, axis=0).var(1, ddof=1).mean() for _ in range(4000)]
+    assert chance == pytest.approx(np.sqrt(np.mean(permuted)), rel=0.01) and within < 0.8 * chance
+    assert time_spread(np.where(rng.random((30, 3)) < 0.3, np.nan, times)) == pytest.approx((within, chance), rel=0.15)
+    assert np.isnan(time_spread(np.full((4, 3), np.nan))).all()

@@ -130,7 +130,7 @@ def played_parts(path: Path, plan: EvalPlan) -> dict[EvalPart, PlayedPart]:
     for event in read_events(path)[0]:
         if not isinstance(event, EventEvalBatch):
             continue
-        part = EvalPart(event.batch, event.opponent, event.deterministic)
+        part = EvalPart(event.batch, event.opponent, event.deterministic, event.condition)
         with contextlib.suppress(ValueError):
             results = tuple(read(event.results))
             if plan.parts().get(part) == len(results):
@@ -143,7 +143,7 @@ def batch_event(played: Mapping[EvalPart, PlayedPart], newest: PlayedPart, plan:
     from echelon.statistics import wilson_interval
 
     part = newest.part
-    same = [p for key, p in played.items() if (key.opponent, key.deterministic) == (part.opponent, part.deterministic)]
+    same = [p for key, p in played.items() if replace(key, batch=part.batch) == part]
     episodes = sum(len(p.results) for p in same)
     wins = sum(result.outcome == "win" for p in same for result in p.results)
     low, high = wilson_interval(wins, episodes)
@@ -151,6 +151,7 @@ def batch_event(played: Mapping[EvalPart, PlayedPart], newest: PlayedPart, plan:
         batch=part.batch,
         opponent=part.opponent,
         deterministic=part.deterministic,
+        condition=part.condition,
         played=sum(len(p.results) for p in played.values()),
         matches=plan.matches,
         episodes=episodes,
@@ -201,7 +202,8 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         return
     stats = {opponent: matches.stats(opponent, played) for opponent in plan.opponents}
     replays = sorted(result.replay for part in played.values() for result in part.results if result.replay)
-    atomic_write(paths.result, json.dumps(strict({**matches.result(stats, replays), "job": paths.id})) + "\n")
+    result = {**matches.result(stats, replays), **matches.teamwork(played), "job": paths.id}
+    atomic_write(paths.result, json.dumps(strict(result)) + "\n")
     for opponent, found in stats.items():
         event = matches.event(opponent, found, paths.id)
         link.emit(event)

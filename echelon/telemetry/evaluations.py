@@ -114,7 +114,7 @@ def row_of(event: EventEval) -> EvaluationRow:
 
 def rows_of_batches(batches: Iterable[EventEvalBatch]) -> list[EvaluationRow]:
     newest: dict[str, dict[bool, EventEvalBatch]] = {}
-    for batch in batches:
+    for batch in (batch for batch in batches if batch.condition == EventEvalBatch.condition):
         newest.setdefault(batch.opponent, {})[batch.deterministic] = batch
     return [_running_row(opponent, found) for opponent, found in newest.items()]
 

@@ -249,6 +249,8 @@ class EventEvalBatch(Event):
     opponent: str
     deterministic: bool = True
     """Whether the policy played its mean actions; otherwise it sampled."""
+    condition: str = "messages usual"
+    """Who controlled the team and what it received where teamwork is measured, such as messages zeroed."""
     played: int = 0
     matches: int = 0
     episodes: int = 0

@@ -164,7 +164,7 @@ class PilotControl:
     def __init__(self, engine: Engine, learns: NDArray[np.bool_], skill: str) -> None:
         self._engine, self._learns = engine, learns
         self._script = wp.to_torch(engine.batch["script"])
-        self._teacher_script = 0
+        self._teacher_script = np.asarray(0)
         self._schedule: Tensor | None = None
         self.have_acted = False
         """Whether the pilots of the coming step have acted."""
@@ -194,12 +194,12 @@ class PilotControl:
         index = slot.view(1, -1, 1).expand(1, -1, self._learns.shape[1])
         self._script.copy_(self._schedule.gather(0, index).squeeze(0))
 
-    def set_teacher(self, skill: str | None) -> None:
+    def set_teacher(self, skill: str | None, mechs: NDArray[np.bool_] | int = 1) -> None:
         """Set the scripted level whose actions ``label`` writes for the mechs that learn, None for no teacher.
 
-        While there is a teacher, every ``step`` needs a ``label`` before it.
+        In a ``step`` without ``label`` before it the level controls them. ``mechs [E, M]`` chooses some.
         """
-        self._teacher_script = _script_of(skill)
+        self._teacher_script = np.asarray(_script_of(skill) * mechs)
         self._set_scripts()
 
     def label(self) -> None:

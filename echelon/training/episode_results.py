@@ -19,6 +19,20 @@ from echelon.training.opponents.outcomes import hp_margin, learner_return, outco
 from echelon.training.records import RowLayout, mean_terms, role_name
 
 
+@dataclass(frozen=True)
+class Teamwork:
+    """Targets and first hits of the policy's team in one match."""
+
+    pairs: float
+    """Pairs of living packmates with a target each, summed over environment steps."""
+    shared: float
+    """Such pairs with the same target."""
+    expected: float
+    """Such pairs expected where each mech chooses by its own preference among its hostile contacts alone."""
+    contacts: list[float]
+    """Time of the first hit that each mech dealt [s]; -1 if none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EpisodeResult:
     """One match, from the policy's point of view."""
@@ -42,6 +56,7 @@ class EpisodeResult:
     """Steps with the control active, and steps of living mechs, by ``class/control``."""
     replay: str = ""
     """File of its recording; empty without one."""
+    teamwork: Teamwork | None = None
 
 
 def episode_result(

@@ -22,7 +22,7 @@ from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
-from echelon.training.eval_plan import EvalPart, EvalPlan, environment_of, scripted_meta
+from echelon.training.eval_plan import Condition, EvalPart, EvalPlan, environment_of, scripted_meta
 from echelon.training.evaluation import MakeEnv, ScriptedPolicy, eval_event, make_eval_env, play_episodes
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
@@ -30,6 +30,7 @@ from echelon.training.opponents.pool import SCRIPTED, level_of
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, EpisodeObserver, RowLayout
+from echelon.training.teamwork import TeamPolicy, TeamworkObserver, summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class EvalMatches:
         self.policy = load_policy(folder / plan.policy, plan.device) if plan.policy else None
         """The evaluated policy; None for a scripted level."""
         self.other = load_policy(folder / plan.opponent_policy, plan.device) if plan.opponent_policy else None
+        self.mates = {name: load_policy(folder / file, plan.device).policy for name, file in plan.mate_files.items()}
         self.meta = self.policy.meta if self.policy else scripted_meta()
         self.env = environment_of(self.meta, plan.size, plan.maps)
         self.seeds = eval_seeds(plan.seeds)
@@ -112,20 +114,32 @@ class EvalMatches:
         is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
         recording = self._recording(part, batch, positions) if is_recorded else None
         counter, finished = ActionCounter(batch), _FinishedMatches(batch)
+        watcher = TeamworkObserver(batch, self.env.dt_act) if self.plan.mates else None
         records = play_episodes(
-            self.policy.policy if self.policy else ScriptedPolicy(batch, level_of(self.plan.target)),  # type: ignore[arg-type]
+            self._pilot(self.plan.conditions[part.condition], batch, positions),
             batch,
             self.env.max_steps,
             deterministic=part.deterministic,
             # an episode has the same noise in whichever batch it is
             noise_seed=[side * self.plan.seeds + i for side in (0, 1) for i in positions],
             on_step=lambda: on_step(finished.count),
-            observers=[recording, counter, finished],
+            observers=[recording, counter, finished, watcher],
             opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
         replays = {} if recording is None else _replays(recording)
         full_hp, layout, counts = team_hit_points(self.env), RowLayout(batch), counter.counts()
-        return tuple(episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records)
+        teamwork = watcher.results() if watcher else [None] * len(counts)
+        results = [episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records]
+        return tuple(replace(each, teamwork=teamwork[r.env]) for each, r in zip(results, records, strict=True))
+
+    def _pilot(self, condition: Condition, batch: BatchedEnv, positions: range) -> Any:
+        """Return what controls the evaluated team."""
+        if self.policy is None:
+            return ScriptedPolicy(batch, level_of(self.plan.target))
+        if not self.plan.mates:
+            return self.policy.policy
+        mate = self.mates.get(condition.mate) or level_of(condition.mate)
+        return TeamPolicy(batch, self.env, self.policy.policy, condition, mate, positions)
 
     def _opponent_runner(self, batch: BatchedEnv, seed: int) -> OpponentRunner:
         assert self.other is not None, "a plan has the file of an opponent that is not scripted"
@@ -166,7 +180,7 @@ class EvalMatches:
         """Return the statistics against an opponent, from all its parts."""
         by_mode = []
         for mode in self.plan.modes:
-            parts = [played[p] for p in self.plan.parts() if (p.opponent, p.deterministic) == (opponent, mode)]
+            parts = [played[p] for p in self.plan.parts() if replace(p, batch=0) == EvalPart(0, opponent, mode)]
             results = [result for part in parts for result in part.results]
             by_mode.append(statistics_of(results, sum(part.duration_s for part in parts)))
         return mean_and_sampled(*by_mode) if len(by_mode) > 1 else by_mode[0]
@@ -191,6 +205,13 @@ class EvalMatches:
             maps=world.fairness,
             map_size=[world.size_x, world.size_y, world.size_z],
         )
+
+    def teamwork(self, played: Mapping[EvalPart, PlayedPart]) -> dict[str, Any]:
+        """Return what the parts of a plan that measures teamwork show, as plain values; empty for another plan."""
+        results: dict[str, list[EpisodeResult]] = {}
+        for part in self.plan.parts():
+            results.setdefault(part.condition, []).extend(played[part].results)
+        return {"teamwork": summary(self.plan.conditions, results)} if self.plan.mates else {}
 
     def result(self, stats: dict[str, EvalStats], replays: Sequence[str]) -> dict[str, Any]:
         """Return the task and the statistics by opponent as plain values."""

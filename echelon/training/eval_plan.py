@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 from annotated_types import Interval
 
-from echelon.config import EnvConfig, Fairness, with_fairness
+from echelon.config import PACK_SIZE, EnvConfig, Fairness, with_fairness
 from echelon.config.opponents import level_of
 from echelon.rl.checkpoint import env_config_of
+from echelon.telemetry.events import EventEvalBatch
 from echelon.validation import validated
 
 MAX_SEEDS = 10**6
@@ -34,6 +35,22 @@ class EvalOptions:
     """CPU threads; 0 uses every core."""
 
 
+@dataclass(frozen=True)
+class Condition:
+    """Who controls the mechs of the evaluated team, and which messages they receive."""
+
+    own: int = PACK_SIZE
+    """Mechs of each pack that the policy controls."""
+    mate: str = ""
+    """Policy, or scripted level as ``heuristic:LEVEL``, that controls the others."""
+    messages: str = "usual"
+    """Messages received: usual, zeroed or shuffled."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.own} of {PACK_SIZE}, others {self.mate}" if self.mate else f"messages {self.messages}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvalPlan(EvalOptions):
     """What an evaluation job plays; stored in its spec."""
@@ -50,6 +67,10 @@ class EvalPlan(EvalOptions):
     """Whether that policy plays its mean actions, as the champion does; otherwise it samples."""
     ladder: bool = False
     """Whether the result lists levels."""
+    mates: tuple[str, ...] = ()
+    """Policies and levels that control a part of the team in turn; with some, teamwork is measured."""
+    has_messages: bool = False
+    """Whether the policy observes messages, which are then changed too."""
     batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
     run: str = ""
     """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
@@ -71,11 +92,24 @@ class EvalPlan(EvalOptions):
     @property
     def modes(self) -> tuple[bool, ...]:
         """Kinds of actions to play: True for mean actions, False for sampled ones; a scripted level has one kind."""
-        return (True,) if level_of(self.target) else (True, False) if self.deterministic else (False,)
+        both = (True, False) if self.deterministic and not self.mates else (self.deterministic,)
+        return (True,) if level_of(self.target) else both
+
+    @property
+    def conditions(self) -> dict[str, Condition]:
+        """Conditions by title, the usual one first; teamwork is measured by comparison with it."""
+        heard = [Condition(messages=each) for each in ("zeroed", "shuffled") if self.has_messages and self.mates]
+        mixed = [Condition(own, mate) for mate in self.mates for own in range(PACK_SIZE)]
+        return {condition.title: condition for condition in (Condition(), *heard, *mixed)}
+
+    @property
+    def mate_files(self) -> dict[str, str]:
+        """Copies of the mates that are policies, in the job's folder, by name."""
+        return {mate: f"mate-{i}" for i, mate in enumerate(self.mates) if level_of(mate) is None}
 
     @property
     def matches(self) -> int:
-        return 2 * self.seeds * len(self.opponents) * len(self.modes)
+        return sum(self.parts().values())
 
     def batches(self) -> list[range]:
         """Return the positions of each batch in the list of seeds; sizes differ by at most one."""
@@ -85,20 +119,22 @@ class EvalPlan(EvalOptions):
     def parts(self) -> "dict[EvalPart, int]":
         """Return every part in order of play, with its number of matches."""
         return {
-            EvalPart(batch, opponent, mode): 2 * len(positions)
+            EvalPart(batch, opponent, mode, condition): 2 * len(positions)
             for batch, positions in enumerate(self.batches())
             for opponent in self.opponents
             for mode in self.modes
+            for condition in self.conditions
         }
 
 
 @dataclass(frozen=True)
 class EvalPart:
-    """One batch against one opponent with one kind of actions."""
+    """One batch against one opponent with one kind of actions in one condition."""
 
     batch: int
     opponent: str
     deterministic: bool
+    condition: str = EventEvalBatch.condition
 
 
 def batch_seeds(env: EnvConfig, device: str) -> int:
@@ -118,11 +154,11 @@ def interface_of(env: EnvConfig, obs_dim: int) -> tuple[Any, ...]:
     return obs_dim, env.obs_layout, env.comm_dim
 
 
-def check_interfaces(meta: dict[str, Any], other: dict[str, Any], target: str, opponent: str) -> None:
+def check_interfaces(meta: dict[str, Any], other: dict[str, Any], target: str, name: str, what: str) -> None:
     """Raise ``ValueError`` where two policies cannot play in one batch."""
     one, two = (interface_of(environment_of(each), each.get("obs_dim", 0)) for each in (meta, other))
     if one != two:
-        raise ValueError(f"opponent {opponent!r} has another observation layout than {target}; both must be equal")
+        raise ValueError(f"{what} {name!r} has another observation layout than {target}; both must be equal")
 
 
 def scripted_meta() -> dict[str, Any]:

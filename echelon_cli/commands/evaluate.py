@@ -31,6 +31,9 @@ from echelon_cli.options import (
 
 SEEDS = 40
 SKILL = "medium"
+PILOTS = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY"
+STAND_IN = "heuristic:expert"
+"""Scripted level that controls mechs in the policy's place, and the opponent, where teamwork is measured."""
 
 
 def evaluate(
@@ -51,7 +54,7 @@ def evaluate(
         option(
             "--opponent",
             f"Opponent; champion plays mean actions, other policies sample theirs; default: heuristic:{SKILL}.",
-            "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY",
+            PILOTS,
             complete_policies,
         ),
     ] = None,
@@ -65,6 +68,13 @@ def evaluate(
         bool,
         option("--ladder", "Evaluate against every level, trivial to expert, then against champion's mean actions."),
     ] = False,
+    teamwork: Annotated[
+        bool, option("--teamwork", f"Measure teamwork with mean actions; default of --opponent: {STAND_IN}.")
+    ] = False,
+    mates: Annotated[
+        list[str] | None,
+        option("--with", "Play mixed teams with it in --teamwork; repeatable.", PILOTS, complete_policies),
+    ] = None,
     record: Annotated[bool, option("--record", "Record a replay of every episode into the run's replays.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
@@ -101,7 +111,11 @@ def evaluate(
     policy = policy_of(target)
     if ladder and (record or opponent):
         raise typer.BadParameter("--ladder plays every level and records nothing; drop --opponent and --record")
-    opponents = [opponent_of(opponent)] if not ladder else ladder_opponents(policy)
+    if mates and not teamwork:
+        raise typer.BadParameter("--with is given without --teamwork, which plays mixed teams; add it")
+    if teamwork and (ladder or record or isinstance(policy, str)):
+        raise typer.BadParameter("--teamwork takes a policy, not a level; drop --ladder and --record")
+    opponents = [opponent_of(opponent or (STAND_IN if teamwork else None))] if not ladder else ladder_opponents(policy)
     if isinstance(policy, str) and opponents[0].path:
         raise typer.BadParameter("a scripted level is evaluated against other levels; for policies swap the two")
     options = EvalOptions(
@@ -109,8 +123,9 @@ def evaluate(
         threads=threads,
     )  # fmt: skip
     follower = eval_job.start(
-        policy, opponents, options, ladder=ladder, record=record, queue=queue, notify=notify or (), as_json=as_json
-    )
+        policy, opponents, options, ladder=ladder, record=record, queue=queue, notify=notify or (), as_json=as_json,
+        mates=[opponent_of(mate, "--with") for mate in (STAND_IN, *(mates or ()))] if teamwork else (),
+    )  # fmt: skip
     if follower is None:
         return output.DONE
     return eval_job.follow(follower, detach=detach, as_json=as_json)
@@ -146,8 +161,8 @@ def level_of(name: str) -> str:
     return level
 
 
-def opponent_of(opponent: str | None) -> Opponent:
-    """Return the opponent that ``--opponent`` selects: a level, with or without its prefix, or a policy."""
+def opponent_of(opponent: str | None, name: str = "--opponent") -> Opponent:
+    """Return the opponent that option ``name`` selects: a level, with or without its prefix, or a policy."""
     from echelon.arena.standings import policy_path
 
     if opponent is None:
@@ -155,5 +170,5 @@ def opponent_of(opponent: str | None) -> Opponent:
     if opponent.startswith(SCRIPTED) or opponent in get_args(PilotSkill):
         return Opponent(level_of(opponent))
     if opponent == "league":
-        raise typer.BadParameter("--opponent is 'league', expected one of its entries; try echelon arena run for all")
-    return Opponent(opponent, policy_path(opponent, "opponent"), is_mean=opponent == champion.NAME)
+        raise typer.BadParameter(f"{name} is 'league', expected one of its entries; try echelon arena run for all")
+    return Opponent(opponent, policy_path(opponent, name.removeprefix("--")), is_mean=opponent == champion.NAME)

@@ -46,8 +46,8 @@ def test_opponent_level_spellings_and_default():
 def test_plan_of_a_checkpoint_loads_neither_torch_nor_warp(repository):
     code = (
         "import sys; import echelon.training.eval_plan; from echelon import champion; "
-        "from echelon_cli import eval_job; "
-        "assert eval_job._open(champion.FOLDER).meta['id'] and not {'torch', 'warp'} & set(sys.modules)"
+        "from echelon_cli import eval_job; from echelon.jobs.evaluations import open_policy; "
+        "assert open_policy(champion.FOLDER).meta['id'] and not {'torch', 'warp'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=repository)
 
@@ -74,6 +74,9 @@ def test_eval_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
         (("--opponent", "league"), 2, "try echelon arena run for all"),
         (("--opponent", "nosuch"), 3, "opponent is 'nosuch', expected a checkpoint, a run or a league entry"),
         (("--opponent", "hard", "--ladder"), 2, "drop --opponent"),
+        (("--with", "hard"), 2, "--with is given without --teamwork"),
+        (("--teamwork", "--record"), 2, "drop --ladder and --record"),
+        (("--teamwork", "--with", "nosuch"), 3, "with is 'nosuch', expected a checkpoint, a run or a league entry"),
     ],
 )
 def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, expected_text):
@@ -263,3 +266,19 @@ def test_eval_plays_league_entries_and_scripted_levels(echelon, tmp_path):
     assert "evaluated against other levels" in echelon("eval", "heuristic:hard", "--opponent", "keen-lynx")[2]
     assert "did you mean 'hard'" in echelon("eval", "heuristic:hards")[2]
     assert echelon("eval")[0] == 2 and "run 'zz' does not exist" in echelon("eval", "keen-lynx", "--resume", "zz")[2]
+
+
+def test_teamwork_is_a_table_and_one_ordinary_evaluation(echelon, tmp_path, trained):
+    other, words = save(tmp_path / "two", 2, env=SHORT), ("--teamwork", "--seeds", "2", "--threads", "1")
+    code, out, _ = echelon("eval", str(trained.root), *words, "--json", "--with", str(other), "--with", "expert")
+    found = parsed(out)
+    rows = {row["condition"]: row for row in found["teamwork"]["conditions"]}
+    assert code == 0 and found["opponent"] == "heuristic:expert" and found["sampled_win_rate"] is None
+    assert len(rows) == 3 + 2 * 5 and rows["messages usual"]["value"] == found["win_rate"]
+    assert [row["mate"] for row in found["teamwork"]["mates"]] == ["heuristic:expert", str(other)]
+    (event,) = read_evaluations(trained.evals)
+    assert (event.opponent, event.episodes, event.win_rate) == ("heuristic:expert", 4, found["win_rate"])
+    silent = save(tmp_path / "silent", 2, env=replace(SHORT, observe_comms=False))
+    code, out, _ = echelon("eval", str(silent), *words)
+    assert code == 0 and "messages: the policy observes none" in out and "messages zeroed" not in out
+    assert "4 of 5, others heuristic:expert" in out and "whole teams exceed single gains by" in out
