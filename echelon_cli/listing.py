@@ -29,7 +29,15 @@ NAMES = {"self": "self-play", "": "-"}
 FULL_ID_COLUMNS = 100
 """Terminal width from which full run ids are shown; the short id at their end names a run as well."""
 
-GAME_OPTIONS = ("world", "map_size_range", "num_packs", "packs_per_team_range", "max_episode_seconds", "zone_win_share")
+GAME_OPTIONS = (
+    "world",
+    "map_size_range",
+    "num_packs",
+    "packs_per_team_range",
+    "min_episode_seconds",
+    "max_episode_seconds",
+    "zone_win_share",
+)
 
 ALERT_LIFETIME_S = 3600.0
 """Time for which an alert is shown in lists of runs [s]."""

@@ -126,6 +126,8 @@ class EnvConfig:
     """Simulator ticks per environment step; the action is held."""
     max_episode_seconds: Annotated[float, Interval(ge=0.001, le=86400.0)] = 60.0
     """Time limit of an episode [s]."""
+    min_episode_seconds: Annotated[float, Interval(ge=0.001, le=86400.0)] | None = None
+    """Shortest time limit [s]: each episode samples one up to max_episode_seconds; none uses max_episode_seconds."""
     observation_mode: Literal["full", "partial"] = "partial"
     """Observe all mechs (full) or only those the sensors detect (partial)."""
     obs_layout: Literal["suite", "classic"] = "suite"
@@ -183,8 +185,12 @@ class EnvConfig:
         require_span(self.packs_per_team_range, "env.packs_per_team_range", 1, self.num_packs)
         limit, expected = self.max_episode_seconds, f"at least one environment step, {self.dt_act:g} s"
         require(limit / self.dt_act >= 1 - 1e-6, "env.max_episode_seconds", limit, expected)
-        expected = f"a winning score of at least {MIN_WIN_SCORE_S:g} s, not {self.zone_score_to_win:g} s"
-        require(self.zone_score_to_win >= MIN_WIN_SCORE_S, "env.zone_win_share", self.zone_win_share, expected)
+        shortest = limit if self.min_episode_seconds is None else self.min_episode_seconds
+        expected = f"{self.dt_act:g} s to env.max_episode_seconds, {limit:g} s"
+        require(self.dt_act <= shortest + 1e-6 and shortest <= limit, "env.min_episode_seconds", shortest, expected)
+        least = self.zone_score_to_win * self.min_steps / self.max_steps
+        expected = f"a winning score of at least {MIN_WIN_SCORE_S:g} s, not {least:g} s"
+        require(least >= MIN_WIN_SCORE_S, "env.zone_win_share", self.zone_win_share, expected)
 
     @property
     def dt_act(self) -> float:
@@ -193,7 +199,19 @@ class EnvConfig:
 
     @property
     def max_steps(self) -> int:
-        return ceil(self.max_episode_seconds / self.dt_act - 1e-6)
+        return self._steps(self.max_episode_seconds)
+
+    @property
+    def min_steps(self) -> int:
+        """Environment steps of the shortest time limit."""
+        return self._steps(self.min_episode_seconds or self.max_episode_seconds)
+
+    def _steps(self, seconds: float) -> int:
+        return ceil(seconds / self.dt_act - 1e-6)
+
+    def without_ranges(self) -> "EnvConfig":
+        """Return the same with the largest map, team and time limit in every episode."""
+        return replace(self, map_size_range=None, packs_per_team_range=None, min_episode_seconds=None)
 
     @property
     def team_size(self) -> int:

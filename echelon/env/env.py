@@ -29,6 +29,7 @@ from echelon.replay.schema import SUFFIX
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
 from echelon.sim.overrides import Overrides, apply_overrides
+from echelon.sim.time_limit import limits_of, steps_of
 
 NAME = "match"
 
@@ -132,8 +133,7 @@ class EchelonEnv:
         self.agents = list(self.possible_agents)
         self._team_of = {**dict.fromkeys(self.blue_ids, "blue"), **dict.fromkeys(self.red_ids, "red")}
         self.rng = np.random.default_rng(seed)
-        self.max_steps = cfg.max_steps
-        self.zone_score_to_win = cfg.zone_score_to_win
+        self.max_steps, self.zone_score_to_win = cfg.max_steps, cfg.zone_score_to_win
         low, high = layout.bounds(cfg)
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.ACTION_DIM,), np.float32)
@@ -248,6 +248,7 @@ class EchelonEnv:
         self._engine.reset()
         self.agents = list(self.possible_agents)
         self.last_reset_seed = episode_seed
+        self.max_steps, (_, self.zone_score_to_win) = steps_of(cfg, episode_seed), limits_of(cfg, episode_seed)
         self.last_outcome = None
         self.stats = {team: dict.fromkeys(STATS, 0.0) for team in WINNERS[:2]}
         if self._recorder is not None:

@@ -11,6 +11,7 @@ from echelon.sim.geometry import xy_length
 from echelon.sim.state import Episode, Events, Mechs, World
 from echelon.sim.structs import Field, array_struct, fields_of
 from echelon.sim.tables import Rules
+from echelon.sim.time_limit import time_limit, winning_score
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -106,9 +107,9 @@ def winner_of(score: wp.vec2, hp: wp.vec2) -> int:
 
 
 @wp.func
-def verdict(rules: Rules, score: wp.vec2, hp: wp.vec2, living: wp.vec2, step: int) -> wp.vec2i:
+def verdict(rules: Rules, seed: wp.uint32, score: wp.vec2, hp: wp.vec2, living: wp.vec2, step: int) -> wp.vec2i:
     """Return (reason, winner) of the match, (0, NO_WINNER) while it goes on; checks score, elimination, time."""
-    target = rules.score_to_win - SCORE_ROUNDING
+    target = winning_score(rules, seed) - SCORE_ROUNDING
     if score[0] >= target or score[1] >= target:
         return wp.vec2i(ZONE_CONTROL, winner_of(score, hp))
     if living[0] == 0.0 or living[1] == 0.0:
@@ -116,7 +117,7 @@ def verdict(rules: Rules, score: wp.vec2, hp: wp.vec2, living: wp.vec2, step: in
         if survivor == NO_WINNER:
             survivor = DRAW
         return wp.vec2i(ELIMINATION, survivor)
-    if step >= rules.max_decisions:
+    if step >= time_limit(rules, seed):
         return wp.vec2i(TIME_UP, winner_of(score, hp))
     return wp.vec2i(0, NO_WINNER)
 
@@ -155,7 +156,7 @@ def update_outcome(
     episode_out.zone_tick[e] = ticks
     episode_out.score[e] = score
     episode_out.decision[e] = step
-    found = verdict(rules, score, hp, living, step)
+    found = verdict(rules, episode.seed[e], score, hp, living, step)
     reason = found[0]
     outcome_out.reason[e] = reason
     outcome_out.winner[e] = found[1]

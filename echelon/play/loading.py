@@ -61,7 +61,7 @@ def _environment(config: PlayConfig, loaded: list[LoadedPolicy]) -> EnvConfig:
         env = PRESETS[config.preset]().env
     elif loaded:
         env = validated(EnvConfig, loaded[0].meta["env_cfg"])
-    env = replace(env, map_size_range=None, packs_per_team_range=None)
+    env = env.without_ranges()
     size = {"size_x": config.size, "size_y": config.size} if config.size else {}
     seconds = TUTORIAL_S if config.tutorial else config.seconds
     game = {"num_packs": config.packs, "max_episode_seconds": seconds}

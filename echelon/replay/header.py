@@ -12,6 +12,7 @@ from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
 from echelon.sim.physics import Physics
 from echelon.sim.tables import STOCK_TABLES, GameTables
+from echelon.sim.time_limit import limits_of
 from echelon.sim.world import MATERIALS
 from echelon.version import SIM_VERSION, __version__
 
@@ -52,6 +53,7 @@ def build_header(
     cfg = batch.cfg
     tables = batch.tables(env)
     seed = int(_row(batch, "seed", env))
+    duration_s, score_to_win = limits_of(cfg, seed)
     return {
         "schema": [schema.SCHEMA_MAJOR, schema.SCHEMA_MINOR],
         "created": time.time(),
@@ -69,8 +71,8 @@ def build_header(
         "update": 0,
         "global_step": 0,
         **about,
-        "duration_s": cfg.max_episode_seconds,
-        "score_to_win": cfg.zone_score_to_win,
+        "duration_s": duration_s,
+        "score_to_win": score_to_win,
         "zone": [float(v) for v in _row(batch, "zone", env)],
         "cloud": {"radius": tables.physics.smoke_radius_vox, "life_s": tables.physics.smoke_life_s},
         "sensing": _sensing(batch, tables.physics),

@@ -129,6 +129,7 @@ class Rules:
     smoke_ticks: wp.int32
     ams_ticks: wp.int32
     assist_ticks: wp.int32
+    min_decisions: wp.int32
     max_decisions: wp.int32
     ticks_per_decision: wp.int32
     gravity: wp.float32
@@ -183,6 +184,7 @@ def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
         dt=dt,
         dt_act=cfg.dt_act,
         assist_ticks=duration_ticks(cfg.reward.assist_period_s, dt),
+        min_decisions=cfg.min_steps,
         max_decisions=cfg.max_steps,
         ticks_per_decision=cfg.decision_repeat,
         gravity=physics.gravity_m_s2 / cfg.world.voxel_size_m,

@@ -34,8 +34,8 @@ class Sizes:
     action_dim: int
     central_dim: int
     """Columns S of the central state."""
-    max_steps: int
-    """Time limit of an episode in environment steps, so the fewest steps between two truncations."""
+    min_steps: int
+    """Shortest time limit of an episode, so the fewest environment steps between two truncations."""
     normalizable: Tensor
     """Observation columns that a normalizer may scale [D] bool."""
 

@@ -65,7 +65,7 @@ def portable(value: Any) -> Any:
 def record_match(folder: Path, matches: int = MATCHES) -> dict[str, Any]:
     """Store the first match that the policy in ``folder`` wins as blue, else the first, as its ``match.ecr``."""
     loaded = load_policy(folder)
-    env = replace(env_config_of(loaded.meta), map_size_range=None, packs_per_team_range=None)
+    env = env_config_of(loaded.meta).without_ranges()
     name, identity = champion.NAME, str(loaded.meta["id"])
     policies = {name: Pilot(id=name, label=name, path=str(folder), checkpoint=identity)}
     contest = Contest(env=with_fairness(env, "path"), pilots=(name, OPPONENT), policies=policies, matches=matches)

@@ -85,7 +85,7 @@ def record(
 
     ``on_wave`` is called with the number of recorded matches after each wave, ``on_step`` before every step.
     """
-    plan = replace(plan, env=replace(plan.env, map_size_range=None, packs_per_team_range=None))
+    plan = replace(plan, env=plan.env.without_ranges())
     widths = {"obs_dim": layout.obs_dim(plan.env), "action_dim": action_dim(plan.env.comm_dim)}
     for side in (plan.policy, plan.opponent):
         if side.loaded is not None:

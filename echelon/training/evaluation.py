@@ -7,7 +7,6 @@ seeds return equal statistics. Shapes: ``E environment (two per seed), N learner
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,7 +68,7 @@ def make_eval_env(
         make_env = VectorEnv
     return make_env(
         2 * len(seeds),
-        replace(env_cfg, map_size_range=None, packs_per_team_range=None),
+        env_cfg.without_ranges(),
         sides=Sides(
             [side for side in LEARNERS for _ in seeds],
             [side for side in reversed(LEARNERS) for _ in seeds] if policy_opponents else "none",

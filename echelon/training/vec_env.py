@@ -82,7 +82,7 @@ class VectorEnv:
         self.num_mechs, self.device = self.engine.num_mechs, torch.device(batch.device)
         self.layout = layout.columns(env_cfg)
         self.sizes = Sizes(
-            num_envs, self.engine.obs_dim, self.engine.action_dim, central_dim(env_cfg), env_cfg.max_steps,
+            num_envs, self.engine.obs_dim, self.engine.action_dim, central_dim(env_cfg), env_cfg.min_steps,
             normalizable=torch.tensor([row.normalizable for row in self.layout]),
         )  # fmt: skip
         self.maps.attach(batch)

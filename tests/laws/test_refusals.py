@@ -145,6 +145,11 @@ def test_wrong_type_error_names_the_config_field(whole):
         ("physics", {"stand_up_stability": 101.0}, "physics.stand_up_stability is 101.0, expected at most"),
         (
             "",
+            {"min_episode_seconds": 61.0},
+            "env.min_episode_seconds is 61.0, expected 0.25 s to env.max_episode_seconds, 60 s",
+        ),
+        (
+            "",
             {"max_episode_seconds": 0.2},
             "env.max_episode_seconds is 0.2, expected at least one environment step, 0.25 s",
         ),

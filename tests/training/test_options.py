@@ -196,6 +196,7 @@ ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bo
     "mode": ({"env.observation_mode": "full"}, lambda e, b: contacts(e) > contacts(b)),
     "decision-repeat": ({"env.decision_repeat": 1}, lambda e, b: (ticks(e), ticks(b)) == (1, 5)),
     "game-length": ({"env.max_episode_seconds": 0.5}, lambda e, b: bool(twice(e)) and not bool(twice(b))),
+    "shortest-game": ({"env.min_episode_seconds": 0.5}, lambda e, b: e.sizes.min_steps < b.sizes.min_steps),
     "comm-dim": ({"env.comm_dim": 3}, lambda e, b: b.sizes.action_dim - e.sizes.action_dim == 5),
     "obs-layout": (
         {"env.obs_layout": "classic", "model.kind": "classic"},

@@ -26,6 +26,7 @@ from echelon.sim.arsenal import Cooldown
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
 from echelon.sim.state import Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
+from echelon.sim.time_limit import time_limit, winning_score
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -140,9 +141,10 @@ def write_self_match(
     put(row, self_at + SELF.zone_up, to_zone[2])
     put(row, self_at + SELF.zone_radius, zone[2] / edge)
     put(row, self_at + SELF.zone_control, zone_lead(episode.zone_tonnage[e], side))
-    put(row, self_at + SELF.my_score, wp.min(1.0, episode.score[e][side] / rules.score_to_win))
-    put(row, self_at + SELF.enemy_score, wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win))
-    put(row, self_at + SELF.time, float(episode.decision[e]) / float(rules.max_decisions))
+    goal = winning_score(rules, episode.seed[e])
+    put(row, self_at + SELF.my_score, wp.min(1.0, episode.score[e][side] / goal))
+    put(row, self_at + SELF.enemy_score, wp.min(1.0, episode.score[e][1 - side] / goal))
+    put(row, self_at + SELF.time, float(episode.decision[e]) / float(time_limit(rules, episode.seed[e])))
     mode = controls.sort_mode[e, m]
     put(row, self_at + SELF.sort_closest, as_flag(mode == CLOSEST))
     put(row, self_at + SELF.sort_biggest, as_flag(mode == BIGGEST))

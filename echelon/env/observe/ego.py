@@ -17,6 +17,7 @@ from echelon.sim.kernels.fire import HOMING
 from echelon.sim.scan import next_hostile_in_sight, next_round
 from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
+from echelon.sim.time_limit import time_limit, winning_score
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -207,9 +208,10 @@ def write_ego_state(
     put(row, EGO.zone_ahead, to_zone[0])
     put(row, EGO.zone_left, to_zone[1])
     put(row, EGO.zone_control, zone_lead(episode.zone_tonnage[e], side))
-    put(row, EGO.my_score, wp.min(1.0, episode.score[e][side] / rules.score_to_win))
-    put(row, EGO.enemy_score, wp.min(1.0, episode.score[e][1 - side] / rules.score_to_win))
-    put(row, EGO.time, float(episode.decision[e]) / float(rules.max_decisions))
+    goal = winning_score(rules, episode.seed[e])
+    put(row, EGO.my_score, wp.min(1.0, episode.score[e][side] / goal))
+    put(row, EGO.enemy_score, wp.min(1.0, episode.score[e][1 - side] / goal))
+    put(row, EGO.time, float(episode.decision[e]) / float(time_limit(rules, episode.seed[e])))
     put(row, EGO.display_mode, float(controls.sort_mode[e, m] + 3 * controls.hostile_only[e, m]) / DISPLAY_MODES)
 
 

@@ -70,7 +70,7 @@ class GraphSteps:
         """Play the step of the index, which is t, and add to ``times``."""
         began = time.perf_counter()
         self._run()
-        if (t + 1) % self._env.sizes.max_steps == 0:
+        if (t + 1) % self._env.sizes.min_steps == 0:
             self._resolve_truncations()
         times.env_s += time.perf_counter() - began
 
