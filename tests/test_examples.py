@@ -38,6 +38,7 @@ EXPECTED = {
     ),
     "train.py": "against medium:",
     "league.sh": "medium",
+    "commander.py": "+easy as blue",
 }
 LIMIT_S = 300
 TOUR = ROOT / "examples" / "tour.ipynb"
@@ -64,6 +65,15 @@ def test_example_runs(name, tmp_path):
     if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:
         pytest.skip(f"{NEEDED[name]} is not installed")
     assert EXPECTED[name] in run(name, *PROGRAMS[name], folder=tmp_path)
+
+
+@pytest.mark.long
+def test_example_commander_plays(tmp_path):
+    name = f"commander:{ROOT}/examples/commander.py+easy"
+    options = ("--red", "trivial", "--matches", "2", "--size", "40", "--threads", "1")
+    program = (sys.executable, "-m", "echelon_cli.main", "sim", "--blue", name, *options)
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    assert EXPECTED["commander.py"] in done.stdout and "failed" not in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

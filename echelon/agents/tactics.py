@@ -61,7 +61,7 @@ ENTER_BALANCE = wp.constant(-20.0)
 ZONE_PULL = wp.constant(0.6)
 """Velocity toward the zone that is added while fighting outside it [share of full speed]."""
 FOUND = wp.constant(1.0)
-"""Distance to which a pilot walks to where a hostile out of sight is that it is ordered to focus [vox]."""
+"""Radius of the place of a hostile that a pilot is ordered to focus, out of its sight or reach [vox]."""
 ORDER_PULL = wp.constant(1.5)
 """Velocity toward the goal of an order that is added while fighting outside it [share of full speed]."""
 RETREAT_S = wp.constant(3.0)
@@ -305,12 +305,17 @@ def situation(
 
 
 @wp.func
-def ordered_place(orders: Orders, targets: Targets, e: int, m: int) -> wp.vec3:
-    """Return the circle that a pilot's order leads to: x, y, radius [vox]; radius 0 for none, or one unknown to it."""
+def ordered_place(orders: Orders, mechs: Mechs, targets: Targets, e: int, m: int) -> wp.vec3:
+    """Return the circle that a pilot's order leads to: x, y, radius [vox]; radius 0 for none, or one unknown to it.
+
+    A hostile to focus that it sees within reach is no place to go to, only its target.
+    """
     if orders.order_kind[e, m] != FOCUS:
         return orders.order_goal[e, m]
-    if targets.pilot_target[e, m] == orders.order_mech[e, m]:
-        return circle(targets.pilot_spot[e, m], wp.where(targets.pilot_sees[e, m] == 1, REACH, FOUND))
+    spot = targets.pilot_spot[e, m]
+    reached = targets.pilot_sees[e, m] == 1 and wp.length(spot - mechs.pos[e, m]) < REACH
+    if targets.pilot_target[e, m] == orders.order_mech[e, m] and not reached:
+        return circle(spot, FOUND)
     return wp.vec3(0.0, 0.0, 0.0)
 
 
@@ -359,7 +364,7 @@ def plan_movement(
     plan_out.pilot_flank_s[e, m] = flank_s
     path = path_to_zone(rules, skill, flow, world, e, c, p, flank_s > 0.0)
     order = orders.order_kind[e, m]
-    place = ordered_place(orders, targets, e, m)
+    place = ordered_place(orders, mechs, targets, e, m)
     ordered = place[2] > 0.0
     if order != ADVANCE:
         path = wp.where(ordered, unit2(place[0] - p[0], place[1] - p[1]), path)

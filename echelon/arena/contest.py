@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from echelon.agents import heuristic
+from echelon.arena.commander import Commander
 from echelon.arena.episodes import EpisodeRecord
 from echelon.config import EnvConfig, require
 from echelon.config.seeds import folded, require_seed
@@ -168,6 +169,8 @@ class MatchSession:
     """Whether replays contain contacts and rewards besides actions."""
     about: Mapping[str, Any] = field(default_factory=dict)
     policy_runner: PolicyRunner | None = None
+    commanders: Mapping[str, Commander] = field(default_factory=dict)
+    """By id of the pilots that they command."""
     max_decisions: int = 0
     """Decisions after which a match counts as drawn; 0 is no limit."""
     on_status: Callable[[str], object] = lambda text: None

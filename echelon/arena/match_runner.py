@@ -15,6 +15,7 @@ import numpy as np
 
 from echelon.agents import heuristic
 from echelon.arena import match_statistics as statistics
+from echelon.arena.commander import Commander, command
 from echelon.arena.contest import BLUE, DRAW, FORFEIT, RED, MatchPlan, MatchResult, MatchSession, Pairing
 from echelon.arena.episodes import finished_episodes
 from echelon.env.engine import Engine
@@ -156,6 +157,8 @@ class _MatchLoop:
         self.engine.prepare(self._program)
         while self._running and not session.stopped:
             started = time.perf_counter()
+            if session.commanders:
+                command(self.engine, self._commanded())
             if session.policy_runner is not None:
                 session.policy_runner.act()
             self.engine.step(program=self._program)
@@ -199,6 +202,11 @@ class _MatchLoop:
         self.engine.clear(mask)
         self.engine.reset(mask=mask)
         self._running |= starting
+
+    def _commanded(self) -> dict[tuple[int, int], Commander]:
+        """Return the commanders of the running matches by environment and side."""
+        named = {(e, side): n for e, p in self._running.items() for side, n in enumerate(self.plan.sides(p))}
+        return {key: self.session.commanders[n] for key, n in named.items() if n in self.session.commanders}
 
     def _results(self, ended: Sequence[int]) -> Iterator[MatchResult]:
         if not ended:

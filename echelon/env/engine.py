@@ -249,16 +249,9 @@ class Engine:
         """
         batch = self.batch
         arrays = {name: batch.numpy(name).copy() for name in orders.GIVEN}
-        team, present, pos, decision = (batch.numpy(name) for name in ("team", "present", "pos", "decision"))
+        pos, decision = batch.numpy("pos"), batch.numpy("decision")
         for (e, m), (order, named) in given.items():
-            sides = {Order.FOCUS: 1 - team[e, m], Order.SCREEN: team[e, m]}
-            fits = named == -1
-            if order in sides:
-                fits = 0 <= named < self.num_mechs and named != m
-                fits = fits and present[e, named] and team[e, named] == sides[order]
-            if not fits:
-                whom = {Order.FOCUS: "a hostile", Order.SCREEN: "another mech of its team"}.get(order, "none, -1")
-                raise ValueError(f"order {order.name.lower()!r} of mech {m} names mech {named}, expected {whom}")
+            orders.check_order(batch, e, m, order, named)
             row = (int(order), named, pos[e, m], decision[e])
             if tuple(arrays[name][e, m] for name in orders.GIVEN[:2]) != row[:2]:
                 for values, value in zip(arrays.values(), row, strict=True):

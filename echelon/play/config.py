@@ -24,6 +24,8 @@ class PlayConfig(BaseModel):
     """"" the newest run with a checkpoint, else ``DEFAULT_LEVEL``."""
     mates: Name = ""
     """Pilots of the human's team mates, "" as the opponent."""
+    commander: Annotated[str, Field(max_length=4096)] = ""
+    """``FILE.py[:FUNCTION]`` that commands the hostiles, "" nobody; no message of a client sets it."""
     team: Literal["blue", "red"] = "blue"
     chassis: Name = ""
     """Class of the human's mech, "" any."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.arena.commander import Commander
 from echelon.arena.named_pilots import choose_pilots
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
@@ -47,6 +48,7 @@ def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Map
             hostiles=hostiles[0],
             policies={pilot.path: policy for pilot, policy in (hostiles, mates) if policy},
             changes=config.changes,
+            commander=Commander.from_file(config.commander) if config.commander else None,
         ),
         path,
         about,

@@ -9,12 +9,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
+from echelon.arena.commander import Commander, command
 from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.named_pilots import Cast, pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import ReplayedMatch, open_match, parent_of, recorded_pilots
@@ -53,10 +55,12 @@ class PlayedMatch:
     """A match in progress; ``tick`` plays on, ``finish`` closes the recording."""
 
     def __init__(
-        self, engine: Engine, pilots: BranchPilots, seats: Sequence[int], path: Path, match: MatchInfo
-    ) -> None:
+        self, engine: Engine, pilots: BranchPilots, seats: Sequence[int], path: Path, match: MatchInfo,
+        commanders: Mapping[tuple[int, int], Commander] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self.engine, self.seats, self.path = engine, tuple(seats), path
         self._pilots, self._controls = pilots, Seats(engine, self.seats)
+        self._commanders = commanders
         self._inputs: list[Inputs] = []
         """Inputs of the ticks of this environment step so far."""
         self._recorder = Recorder(engine, [0], path.parent, [match], embed_world=True, policy="actions", lossy=True)
@@ -85,6 +89,8 @@ class PlayedMatch:
     def tick(self, inputs: Inputs) -> None:
         """Play one tick with the inputs ``[S, A]`` of the seats."""
         if not self._inputs:
+            if self._commanders:
+                command(self.engine, self._commanders)
             self._pilots.act()
             self.engine.run("pilots")
             self._controls.begin_step(inputs)
@@ -140,6 +146,9 @@ class PlayedMatch:
         finally:
             self._pilots.close()
             self.engine.close()
+        for commander in self._commanders.values():
+            if report := commander.report():
+                LOG.warning("%s", report)
         try:
             if self._recorder.problem and not _is_readable(self.path):
                 self.path.unlink(missing_ok=True)
@@ -175,6 +184,8 @@ class NewMatch:
     """Pilots of the first seat's side and of the other; None holds still."""
     policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
     changes: Mapping[str, float] = field(default_factory=dict)
+    commander: Commander | None = None
+    """Commander of the hostiles."""
 
 
 def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
@@ -205,7 +216,8 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
             about=about,
             flown=pilots_of_mechs(engine.num_mechs, cast.pilots),
         )
-        return PlayedMatch(engine, pilots, cast.seats, path, match)
+        commanders = {(0, 1 - plan.team): plan.commander} if plan.commander else {}
+        return PlayedMatch(engine, pilots, cast.seats, path, match, commanders)
     except BaseException:
         if pilots is not None:
             pilots.close()

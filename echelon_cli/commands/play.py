@@ -1,6 +1,7 @@
 """``echelon play``: a match with a human pilot in the browser."""
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from echelon import champion
@@ -30,7 +31,8 @@ def play(
         str,
         argument(
             "OPPONENT",
-            "A level, champion, a run or a league entry; default: the newest run, or medium without one.",
+            "A level, champion, a run or a league entry, also as commander:FILE.py[:FUNCTION]+PILOT; "
+            "default: the newest run, or medium without one.",
             complete_pilots,
         ),
     ] = "",
@@ -61,11 +63,14 @@ def play(
     as_json: JsonFlag = False,
 ) -> None:
     """Fly a mech in the browser, against any policy or level. The match is recorded."""
+    from echelon.arena.commander import split_commander
     from echelon.server.app import serve as run_server
     from echelon_cli.play_job import fragment_of_session, play_session
 
+    commander, opponent = split_commander(opponent)
     config = _config(
         opponent=_name(opponent),
+        commander=commander and str(Path(commander).expanduser().absolute()),
         mates=_name(mates),
         team=team,
         chassis=chassis,

@@ -42,6 +42,7 @@ from echelon_cli.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from echelon.arena.commander import Commander
     from echelon.arena.contest import Contest, MatchResult, MatchSession, Pairing
     from echelon.arena.policy_runner import GroupedPolicyRunner
     from echelon.rl.weights import LoadedPolicy
@@ -67,8 +68,8 @@ PilotOption = Annotated[
     str,
     option(
         "",
-        "Pilots of the team: a scripted level, or a policy, which samples its actions.",
-        "LEVEL|champion|RUN|CHECKPOINT|ENTRY",
+        "Pilots of the team: a scripted level, a policy, which samples its actions, or either under a commander.",
+        "LEVEL|champion|RUN|CHECKPOINT|ENTRY|commander:FILE.py[:FUNCTION]+PILOT",
         complete_pilots,
     ),
 ]
@@ -117,6 +118,7 @@ def sim(
     paths = _policy_paths((blue, red))
     if paths:
         require_device(device)
+    commanders = _commanders((blue, red))
     loaded = _load_policies(paths, device)
     env = _environment(loaded, packs, size, height, seconds, maps, fair)
     contest, note = _contest(env, (blue, red), loaded, paths, matches, seed, weapon_prob, swap)
@@ -132,8 +134,9 @@ def sim(
             record == RECORD_UPSETS,
             insight=insight,
             quiet=as_json,
+            commanders=commanders,
         )
-    found["note"] = note
+    found["note"] = "; ".join(filter(None, (note, *(commander.report() for commander in commanders.values()))))
     if as_json:
         output.show_json(found)
     else:
@@ -160,14 +163,35 @@ def _policy_paths(names: tuple[str, str]) -> dict[str, Path]:
 
     levels, paths = SKILLS, {}
     for name in names:
-        if name in levels:
+        _, pilot = _split(name)
+        if pilot in levels:
             continue
         try:
-            paths[name] = policy_path(name, "pilot")
+            paths[name] = policy_path(pilot, "pilot")
         except RunNotFoundError:
-            near, have = did_you_mean(name, (*levels, "champion")), ", ".join(levels)
-            raise ConfigError(f"pilot {name!r} does not exist{near} (have: {have}, champion, policies)") from None
+            near, have = did_you_mean(pilot, (*levels, "champion")), ", ".join(levels)
+            raise ConfigError(f"pilot {pilot!r} does not exist{near} (have: {have}, champion, policies)") from None
     return paths
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the commander, "" without one, and the pilot of a name."""
+    from echelon.arena.commander import split_commander
+
+    try:
+        return split_commander(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _commanders(names: tuple[str, str]) -> dict[str, Commander]:
+    """Return the commanders by name of the pilots that they command."""
+    from echelon.arena.commander import Commander
+
+    try:
+        return {name: Commander.from_file(text) for name in names if (text := _split(name)[0])}
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _load_policies(paths: dict[str, Path], device: str) -> dict[str, LoadedPolicy]:
@@ -238,7 +262,7 @@ def _contest(
 ) -> tuple[Contest, str]:
     """Return the contest, and a notice for the user or an empty string."""
     from echelon.arena.contest import Contest
-    from echelon.arena.named_pilots import loaded_pilot
+    from echelon.arena.named_pilots import level_pilot, loaded_pilot
     from echelon.gen.spawn import check_world_fits
 
     same = len({name for name in pilots}) == 1
@@ -246,12 +270,15 @@ def _contest(
     if swapped and matches % 2:
         raise ConfigError(f"matches is {matches}, expected an even number because sides are swapped; try --no-swap")
     note = "both teams have the same pilots, so swapping sides would repeat every match: each seed is played once"
+    policies = {name: loaded_pilot(name, paths[name], policy) for name, policy in loaded.items()}
+    ordered = {name: level for name in pilots if name not in loaded and (level := level_pilot(_split(name)[1]))}
+    policies |= {name: replace(level, id=name, label=name) for name, level in ordered.items()}
     try:
         check_world_fits(env.world, env.num_packs)
         contest = Contest(
             env=env,
             pilots=pilots,
-            policies={name: loaded_pilot(name, paths[name], policy) for name, policy in loaded.items()},
+            policies=policies,
             matches=matches,
             first_seed=seed,
             swap=swapped,
@@ -273,6 +300,7 @@ def _play(
     *,
     insight: bool,
     quiet: bool,
+    commanders: dict[str, Commander],
 ) -> dict[str, Any]:
     """Play the contest and return its results; replays go to a separate run folder."""
     from echelon.arena.contest import DEFAULT_NUM_ENVS, MatchSession
@@ -286,7 +314,7 @@ def _play(
         session = MatchSession(
             envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, on_status=show_progress, should_stop=stop
         )
-        session.policy_columns, session.policy_runner = insight, policy_runner
+        session.policy_columns, session.policy_runner, session.commanders = insight, policy_runner, commanders
         run: RunPaths | None = None
         if first:
             run = stack.enter_context(_run_folder(contest))

@@ -233,8 +233,9 @@ def ordered_place(s, after, m: int) -> np.ndarray:
     """Return the circle that takes the place of the zone for a pilot with an order; zeros without one that it knows."""
     if s.order_kind[m] != Order.FOCUS:
         return s.order_goal[m]
-    radius = 12.0 if after.pilot_sees[m] else 1.0
-    return np.array([*after.pilot_spot[m][:2], radius]) * (after.pilot_target[m] == s.order_mech[m])
+    reached = after.pilot_sees[m] and o.distance(after.pilot_spot[m], s.pos[m]) < 12
+    walks = after.pilot_target[m] == s.order_mech[m] and not reached
+    return np.array([*after.pilot_spot[m][:2], 1.0]) * walks
 
 
 def movement_plan(

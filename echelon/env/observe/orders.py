@@ -14,6 +14,7 @@ from echelon.env.observe.aiming import LEAST, scaled_range
 from echelon.env.observe.helpers import ObsRows, clear_columns, put, row_index
 from echelon.nav.waypoints import AHEAD, LOOK_AHEAD, FlowFields, shortest_layer, unit2, waypoint
 from echelon.sim.backend import Launch, in_phase
+from echelon.sim.batch import Batch
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_AGENT, below, draw_u32, uniform01
 from echelon.sim.state import Episode, MapArrays, Mechs, Senses, World
@@ -66,6 +67,18 @@ def reset_launches(fresh: str) -> list[Launch]:
 
 def update_launches(fresh: str) -> list[Launch]:
     return in_phase("display", [Launch(update_orders, "EM", {"fresh": fresh})])
+
+
+def check_order(batch: Batch, e: int, m: int, order: Order, named: int) -> None:
+    """Raise ``ValueError`` for an order that names another mech than it can, -1 none."""
+    team, present = batch.row("team", e), batch.row("present", e)
+    sides = {Order.FOCUS: 1 - team[m], Order.SCREEN: team[m]}
+    fits = named == -1
+    if order in sides:
+        fits = 0 <= named < len(team) and named != m and present[named] and team[named] == sides[order]
+    if not fits:
+        expected = {Order.FOCUS: "a hostile", Order.SCREEN: "another mech of its team"}.get(order, "none, -1")
+        raise ValueError(f"order {order.name.lower()!r} of mech {m} names mech {named}, expected {expected}")
 
 
 @wp.kernel
