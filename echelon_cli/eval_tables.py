@@ -46,7 +46,7 @@ def show_single(result: Result) -> None:
 
 def _estimate(row: Result, form: str = ".2f", scale: float = 1.0) -> str:
     """Return a value with its interval, such as ``+1.25 (0.40 to 2.10)``."""
-    known = [row[key] for key in ("value", "low", "high") if output.is_known(row[key])]
+    known = [row[key] for key in ("value", "low", "high") if output.is_known(row.get(key))]
     value, *bounds = [f"{scale * number:{form}}" for number in known] or ["-"]
     return f"{value} ({' to '.join(bounds)})" if bounds else value
 
@@ -55,7 +55,7 @@ TEAMWORK = (
     Column("condition", lambda row: row["condition"]),
     Column("wins", lambda row: percent(row["value"]), right=True),
     Column("95 % interval", lambda row: output.bounds(row["low"], row["high"]), right=True, rank=1),
-    Column("change [points]", lambda row: _estimate(row["difference"], "+.0f", 100.0), right=True),
+    Column("change [points]", lambda row: _estimate(row["difference"] or {}, "+.0f", 100.0), right=True),
     Column("shared targets / chance", lambda row: _estimate(row["focus_fire"]), right=True, rank=2),
     Column("spread of first hits [s]", lambda row: output.measured(row["spread_s"]), right=True, rank=3),
     Column("spread / chance", lambda row: _estimate(row["spread"]), right=True, rank=3),

@@ -171,7 +171,7 @@ def _measures(found: Sequence[Teamwork], wins: NDArray[Any], usual: NDArray[Any]
     spread, permuted = time_spread(np.concatenate(times))
     return {
         **Estimate(float(wins.mean()), low, high)._asdict(),
-        "difference": paired_difference(wins.mean(1) - usual.mean(1))._asdict(),
+        "difference": None if wins is usual else paired_difference(wins.mean(1) - usual.mean(1))._asdict(),
         "pairs": sum(work.pairs for work in found),
         "focus_fire": _ratio(lambda counts: counts.sum((0, 1)), shared),
         "spread_s": spread,

@@ -82,6 +82,11 @@ def test_policy_controls_each_roster_position_equally_often(batch, own):
     team(batch, Condition(own, EXPERT), "expert")
     free = (batch.engine.batch.numpy("script")[batch.rows.row_of.numpy() >= 0] == 0).reshape(2, 5, PACK_SIZE)
     assert (free.sum(1) == own).all() and (free.sum(2) == own).all()
+    obs, done, pilots = batch.rows.obs[0], torch.ones(batch.rows.count), [policy(seed, env=SHORT) for seed in (1, 2)]
+    mixed = team(batch, Condition(own, OTHER), pilots[1], pilots[0])
+    mine, theirs = (pilot.act(obs, pilot.initial_state(len(obs)), done)[0] for pilot in pilots)
+    found, _ = mixed.act(obs, mixed.initial_state(len(obs), obs.device), done, None)
+    assert torch.allclose(found, torch.where(torch.from_numpy(free).reshape(-1, 1), mine, theirs), atol=1e-5)
 
 
 def test_changed_messages_are_those_of_packmates(batch):
