@@ -186,13 +186,8 @@ def fresh_line(event: EventFresh) -> str:
     where = f"trial {event.trial:>3}  best at rung {event.rung + 1}, on fresh seeds: "
     if event.state != "evaluated":
         return f"{where}{event.state}: {event.message}"
-    mean, sampled = (
-        f"{percent(value)} [{output.interval(low, high)}]"
-        for value, low, high in (
-            (event.value, event.low, event.high),
-            (event.sampled_value, event.sampled_low, event.sampled_high),
-        )
-    )
+    mean = f"{percent(event.win_rate)} [{output.interval(event.win_low, event.win_high)}]"
+    sampled = f"{percent(event.sampled_win_rate)} [{output.interval(event.sampled_low, event.sampled_high)}]"
     return f"{where}{mean} mean, {sampled} sampled"
 
 

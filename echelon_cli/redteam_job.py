@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,12 @@ from echelon.config.opponents import LADDER, MixConfig, level_of
 from echelon.config.presets import PRESETS, get_preset
 from echelon.jobs.config_layers import DEFAULT_PRESET, ConfigError, default_values, flatten, resolve, unflatten
 from echelon.jobs.evaluations import PolicySource, open_policy
-from echelon.jobs.spec import new_spec
+from echelon.jobs.spec import new_spec, read_spec
+from echelon.jobs.sweeps.fresh import POLICY
 from echelon.jobs.sweeps.plan import Attack, SweepPlan, Variant, configuration, plan_from
-from echelon.jobs.sweeps.redteam import read_report
+from echelon.jobs.sweeps.results import read_report
 from echelon.runs import RunPaths, create_run
-from echelon_cli import job, sweep_job
+from echelon_cli import job, output, sweep_job
 from echelon_cli.tui.format import short_run_id
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from echelon.jobs.status import JobStatus
     from echelon_cli.follow import Follower
 
-PRESET = "redteam"
+PRESET, LEAGUE = "redteam", "league"
 FROM_TARGET, FROM_NOTHING = "target", "nothing"
 COPY = "target"
 SHARES = "10,25,50,100"
@@ -38,36 +39,16 @@ ATTACKER = {
     "eval.record_seeds": 4,
 }  # fmt: skip
 """Values of all attackers. Those from the target begin where it ended, so their learning rate is small and bounded."""
-OWN = (
-    "total_steps", "start_from", "opponents.champion", "opponents.champion_mean", "eval.skill", "eval.every_updates",
-    "pause_steps", "max_updates", "max_episodes", "max_minutes", "nproc",
-)  # fmt: skip
+OWN = ("total_steps", "start_from", "opponents.champion", "eval.skill", "eval.every_updates", "pause_steps", "nproc")
 """Fields that the red team decides alone."""
 AUX_COEF = 0.01
 """Coefficient where another policy has a head that predicts observations, and the target has none."""
 NEW_NETWORK = {"start_from": "", "ppo.lr": 1e-3}
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What attackers start from."""
-
-    name: str
-    source: PolicySource | None = None
-    """None for a new network."""
-
-
-@dataclass(frozen=True)
-class RedTeam:
-    """A red team that is to start: its plan without the paths of copies, and what is copied."""
-
-    plan: SweepPlan
-    target: PolicySource
-    origins: tuple[Origin, ...]
-
-
 def prepare(
     name: str,
+    root: Path,
     *,
     shares: str = SHARES,
     steps: int | None = None,
@@ -75,34 +56,38 @@ def prepare(
     overrides: Mapping[str, Any] | None = None,
     fresh_seeds: int = 200,
     **fields: Any,
-) -> RedTeam:
-    """Return the red team against the policy ``name``; ``ValueError`` in one line where it cannot be.
+) -> tuple[SweepPlan, dict[Path, PolicySource]]:
+    """Return the plan of a red team against the policy ``name``, and the policies to copy into its folder ``root``.
 
-    ``fields`` are those of ``SweepPlan``.
+    ``fields`` are those of ``SweepPlan``. ``ValueError`` in one line where a policy cannot be attacked, or attack.
     """
-    target = _open(name, "target")
+    target, copy = _open(name, "target"), root / COPY
     own = int(target.meta.get("global_step", 0))
     total = steps or own
     if total < 1:
         raise ConfigError(f"policy {name!r} has no record of its training steps, expected --steps N")
     rungs = tuple(sorted({math.ceil(share * total) for share in shares_of(shares)}))
-    found = tuple(_origin(each, target) for each in origins or default_origins(target))
-    base = _base(target.meta, {"total_steps": rungs[-1], **(overrides or {})})
-    variants = tuple(Variant(name=each.name, params=_params(each, base)) for each in found)
+    own_values = {"total_steps": rungs[-1], "opponents.champion": str(copy)}
+    base, copies = _base(target.meta, {**(overrides or {}), **own_values}), {copy: target}
+    variants = []
+    for each in dict.fromkeys(origins or default_origins(target)):
+        params = {"start_from": str(copy)} if each == FROM_TARGET else NEW_NETWORK
+        if each not in (FROM_TARGET, FROM_NOTHING):
+            source, other = _opponent(each, target), root / f"from-{len(copies)}"
+            copies[other], params = source, {"start_from": str(other), **_network(source.meta, base)}
+        variants.append(Variant(name=each, params=params))
     preset = flatten(asdict(get_preset(base["preset"])))
-    attack = Attack(
-        target=name, policy=COPY, checkpoint=str(target.meta.get("id", "")), steps=own, rungs=rungs, seeds=fresh_seeds
-    )
-    given = {key: value for key, value in base.items() if key not in ("preset", "seed") and preset[key] != value}
     values = {
-        "base": unflatten(base), "given": given, "preset": base["preset"], "variants": variants, "attack": attack,
-        "rungs": len(rungs), **fields,
+        "base": unflatten(base), "preset": base["preset"], "variants": variants, "rungs": len(rungs), **fields,
+        "given": {key: value for key, value in base.items() if key not in ("preset", "seed") and preset[key] != value},
+        "attack": Attack(target=name, policy=COPY, checkpoint=str(target.meta["id"]), steps=own, rungs=rungs,
+                         seeds=fresh_seeds),
     }  # fmt: skip
     plan = plan_from(values)
     plan = replace(plan, base={**plan.base, "threads": sweep_job.threads_each(base["threads"], plan)})
-    for variant in variants:
+    for variant in plan.variants:
         configuration(plan, variant.params)
-    return RedTeam(plan, target, found)
+    return plan, copies
 
 
 def shares_of(text: str) -> list[float]:
@@ -135,17 +120,14 @@ def default_origins(target: PolicySource) -> list[str]:
     return [FROM_TARGET, *([champion.NAME] if fits else []), FROM_NOTHING]
 
 
-def _origin(name: str, target: PolicySource) -> Origin:
-    if name == FROM_NOTHING:
-        return Origin(name)
-    if name == FROM_TARGET:
-        return Origin(name, target)
+def _opponent(name: str, target: PolicySource) -> PolicySource:
+    """Return a policy of the target's game that attackers start from; ``ConfigError`` for one of another game."""
     source = _open(name, "--from")
-    (columns, layout, comms), expected = _interface(source.meta), _interface(target.meta)
-    if (columns, layout, comms) != expected:
-        found, wanted = f"{columns} columns, {layout} layout", f"{expected[0]} columns, {expected[1]} layout"
-        raise ConfigError(f"--from {name!r} plays another game than the target: {found}, expected {wanted}")
-    return Origin(name, source)
+    found, expected = (_interface(each.meta) for each in (source, target))
+    if found != expected:
+        texts = [f"{columns} columns, {layout} layout" for columns, layout, _ in (found, expected)]
+        raise ConfigError(f"--from {name!r} plays another game than the target: {texts[0]}, expected {texts[1]}")
+    return source
 
 
 def _interface(meta: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -169,45 +151,59 @@ def _base(meta: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, An
     return whole.values
 
 
-def _params(origin: Origin, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of attackers with an origin that differ from those of all."""
-    if origin.source is None:
-        return NEW_NETWORK
-    network = flatten(origin.source.meta["model_cfg"], "model.")
-    predicts = bool(origin.source.meta.get("predict"))
-    if predicts != (base["ppo.aux_coef"] > 0):
-        network["ppo.aux_coef"] = AUX_COEF * predicts
-    return {
-        "start_from": origin.name,
-        **{key: value for key, value in network.items() if base.get(key, value) != value},
-    }
+def _network(meta: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a policy's network that differ from those of the target's."""
+    network = flatten(meta["model_cfg"], "model.")
+    if bool(meta.get("predict")) != (base["ppo.aux_coef"] > 0):
+        network["ppo.aux_coef"] = AUX_COEF * bool(meta.get("predict"))
+    return {key: value for key, value in network.items() if base.get(key, value) != value}
 
 
-def start(team: RedTeam, observers: Observers | None = None, *, as_json: bool = False) -> Follower:
-    """Start a red team, which keeps copies of the policies, and return its follower."""
+def start(name: str, observers: Observers | None = None, *, as_json: bool = False, **options: Any) -> Follower:
+    """Start a red team with the ``options`` of ``prepare`` and return its follower; it keeps copies of the policies."""
     from echelon.jobs.observers import write_observers
+    from echelon_cli.redteam_tables import plan_lines
 
-    paths, plan, params = create_run(PRESET), team.plan, {}
-    assert plan.attack, "prepare makes a red team"
+    paths = create_run(PRESET)
     with job.kept_if_started(paths):
-        copies = [(FROM_TARGET, team.target), *((each.name, each.source) for each in team.origins)]
-        for number, (name, source) in enumerate(copies):
-            if source is not None and name not in params:
-                copy = (paths.root / (f"from-{number}" if number else COPY)).absolute()
-                source.copy(copy)
-                params[name] = str(copy)
-        variants = [
-            {**asdict(each), "params": {**each.params, "start_from": params.get(each.name, "")}}
-            for each in plan.variants
-        ]
-        base = {**plan.base, "opponents": {**plan.base["opponents"], "champion": params[FROM_TARGET]}}
-        given = {**plan.given, "opponents.champion": params[FROM_TARGET]}
-        group = plan.group or short_run_id(paths.id)
-        row = {**asdict(plan), "base": base, "given": given, "variants": variants, "group": group}
+        plan, copies = prepare(name, paths.root.absolute(), **options)
+        for copy, source in copies.items():
+            source.copy(copy)
         if observers is not None:
             write_observers(paths, observers)
-    spec = new_spec("sweep", {"preset": PRESET, "sweep": asdict(plan_from(row))}, {})
-    follower = job.start(paths, spec, as_json=as_json, live=True)
+    for line in () if as_json else plan_lines(plan):
+        output.print_line(line, style="dim")
+    plan = replace(plan, group=short_run_id(paths.id))
+    follower = job.start(
+        paths, new_spec("sweep", {"preset": PRESET, "sweep": asdict(plan)}, {}), as_json=as_json, live=True
+    )
+    assert follower is not None
+    return follower
+
+
+def harden(name: str, *, as_json: bool = False) -> Follower:
+    """Start a league run from the target of a red team, with its best attackers as exploiters; return its follower."""
+    from echelon.arena.submit import submit
+    from echelon_cli.arena_job import open_league
+
+    paths = find(name)
+    plan, report = plan_from(read_spec(paths).config["sweep"]), read_report(paths)
+    best = {point.run: point for point in report.curve if point.mean}
+    if not best:
+        raise ConfigError(
+            f"red team {paths.id!r} has evaluated no attacker yet; try: echelon redteam --show {paths.id}"
+        )
+    game = {f"{section}.{key}": x for section in ("env", "model") for key, x in flatten(plan.base[section]).items()}
+    base = {**flatten(asdict(get_preset(LEAGUE))), **game, "ppo.gamma": game["env.gamma"], "max_minutes": 0.0}
+    base |= {"total_steps": report.attack.steps or report.attack.rungs[-1], "device": plan.base["device"]}
+    start_from = {"start_from": str((paths.root / report.attack.policy).absolute())}
+    resolved, run = resolve(base=unflatten(base), overrides=start_from), create_run(LEAGUE)
+    with job.kept_if_started(run):
+        with open_league(create=True) as store:
+            for point in best.values():
+                policy, label = paths.root.parent / point.job / POLICY, f"{short_run_id(paths.id)} {point.name}"
+                submit(store, policy, kind="exploiter", label=label, target=run.id)
+        follower = job.start(run, new_spec("train", resolved.nested(), resolved.provenance), as_json=as_json)
     assert follower is not None
     return follower
 

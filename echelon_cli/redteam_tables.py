@@ -11,6 +11,7 @@ from echelon_cli.listing import shown_id
 if TYPE_CHECKING:
     from echelon.jobs.sweeps.plan import SweepPlan
     from echelon.jobs.sweeps.redteam import RedTeamReport
+    from echelon.statistics import Estimate
 
 
 def report_json(report: RedTeamReport) -> dict[str, Any]:
@@ -90,6 +91,6 @@ def show_report(report: RedTeamReport) -> None:
         )
 
 
-def rate_cells(rate: tuple[float, float, float] | None) -> tuple[str, str]:
+def rate_cells(rate: Estimate | None) -> tuple[str, str]:
     """Return a win rate and its interval, dashes where there is none."""
     return ("-", "-") if rate is None else (output.percent(rate[0]), output.interval(rate[1], rate[2]))

@@ -19,7 +19,7 @@ NO_BEST = "no best yet, the 95 % intervals overlap"
 
 def results_json(results: SweepResults) -> dict[str, Any]:
     plan = results.plan
-    row = {key: value for key, value in asdict(results).items() if key not in ("plan", "repeated")}
+    row = {key: value for key, value in asdict(results).items() if key not in ("plan", "repeated", "report")}
     facts = {name: getattr(plan, name) for name in ("metric", "sampler", "vary", "rung_steps")}
     return {**row, **facts, "repeated": [asdict(each) for each in results.repeated], "progress": results.progress}
 

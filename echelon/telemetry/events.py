@@ -473,27 +473,20 @@ class EventRung(Event):
 
 
 @record
-class EventFresh(Event):
+class EventFresh(Event, EvalStats):
     """The best attacker at a rung of a red team plays the target on fresh seeds: it has been planned, or has ended."""
 
     kind: ClassVar[str] = "fresh"
+    win_rate: float = math.nan
+    episodes: int = 0
     trial: int
     rung: int
-    run: str = ""
-    """The evaluation job."""
     state: str
     """started, evaluated or failed."""
+    run: str = ""
+    """The evaluation job."""
     checkpoint: str = ""
     global_step: int = 0
-    episodes: int = 0
-    value: float = math.nan
-    """Win rate of the attacker with mean actions."""
-    low: float = math.nan
-    """Lower bound of its 95 % confidence interval."""
-    high: float = math.nan
-    sampled_value: float = math.nan
-    sampled_low: float = math.nan
-    sampled_high: float = math.nan
     message: str = ""
 
 

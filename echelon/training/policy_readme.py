@@ -11,9 +11,19 @@ from echelon.training.policy_agent import env_config_of
 
 
 def policy_readme(
-    repo: str, manifest: Mapping[str, Any], rows: Sequence[EvaluationRow], *, preset: str = "", has_match: bool = False
+    repo: str,
+    manifest: Mapping[str, Any],
+    rows: Sequence[EvaluationRow],
+    *,
+    preset: str = "",
+    has_match: bool = False,
+    attacks: Sequence[tuple[str, str, Estimate, Estimate]] = (),
 ) -> str:
-    """Return the card as Markdown with YAML metadata; ``rows`` are evaluations of this checkpoint on held-out seeds."""
+    """Return the card as Markdown with YAML metadata; ``rows`` are evaluations of this checkpoint on held-out seeds.
+
+    ``attacks`` are the best attackers of a red team: steps of all attackers, what it started from, and its win rates
+    with mean and with sampled actions.
+    """
     env = env_config_of(manifest)
     world, team = env.world, env.team_size
     game = f"{team} against {team}, {world.size_x}x{world.size_y}x{world.size_z} maps, {env.max_episode_seconds:g} s"
@@ -39,6 +49,7 @@ def policy_readme(
         "",
         *_results(rows),
         "",
+        *_attacks(attacks),
         "## Use",
         "",
         "With Echelon and its extra `hub` installed:",
@@ -97,6 +108,22 @@ def _results(rows: Sequence[EvaluationRow]) -> list[str]:
         cells = (f"`{_plain(row.opponent)}`", _rate(row.mean), _rate(row.sampled), str(row.episodes), _plain(row.maps))
         table.append(f"| {' | '.join(cells)} |")
     return table
+
+
+def _attacks(attacks: Sequence[tuple[str, str, Estimate, Estimate]]) -> list[str]:
+    if not attacks:
+        return []
+    rows = [(steps, _plain(name), _rate(mean), _rate(sampled)) for steps, name, mean, sampled in attacks]
+    return [
+        "## Exploitability",
+        "",
+        "Win rates against this policy of the best attacker that was trained against it, on fresh seeds.",
+        "",
+        "| Steps of all attackers | Best attacker from | Mean actions | Sampled actions |",
+        "|---:|---|---:|---:|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+        "",
+    ]
 
 
 def _rate(rate: Estimate | None) -> str:

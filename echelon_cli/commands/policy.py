@@ -1,5 +1,6 @@
 """``echelon policy``: policies as files for other programs, and to and from the Hugging Face Hub."""
 
+import contextlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +11,7 @@ import typer
 
 from echelon import hub
 from echelon.files import atomic_write
-from echelon.runs import RunPaths, command, read_json
+from echelon.runs import RunPaths, command, list_runs, read_json
 from echelon.telemetry.evaluations import read_evaluations, row_of
 from echelon_cli import output
 from echelon_cli.commands.export import require_folder, show_written
@@ -161,7 +162,8 @@ def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
         atomic_write(folder / hub.PAGE, page)
     preset = "" if run is None else str(((read_json(run.spec) or {}).get("config") or {}).get("preset", ""))
     rows = [] if run is None else _rows(run, checkpoint.id)
-    text = policy_readme(repo, manifest, rows, preset=preset, has_match=match is not None)
+    attacks = _attacks(checkpoint.id)
+    text = policy_readme(repo, manifest, rows, preset=preset, has_match=match is not None, attacks=attacks)
     atomic_write(folder / hub.README, text)
     return checkpoint.id
 
@@ -170,6 +172,19 @@ def _rows(run: Any, identity: str) -> list[Any]:
     """Return the newest result of ``echelon eval`` against each opponent, of this checkpoint alone."""
     found = {event.opponent: row_of(event) for event in read_evaluations(run.evals) if event.checkpoint == identity}
     return list(found.values())
+
+
+def _attacks(identity: str) -> list[Any]:
+    """Return the best attackers of the newest red team that attacks this checkpoint."""
+    from echelon.jobs.sweeps.results import read_report
+
+    for paths in list_runs(kind="sweep"):
+        with contextlib.suppress(ValueError, OSError):
+            report = read_report(paths)
+            found = [point for point in report.curve if point.mean and point.sampled]
+            if report.attack.checkpoint == identity and found:
+                return [(f"{p.all_steps:,}", p.name, p.mean, p.sampled) for p in found]
+    return []
 
 
 def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:

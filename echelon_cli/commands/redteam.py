@@ -1,11 +1,12 @@
 """``echelon redteam``: measure how exploitable a policy is, by attackers that train against it in the background."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from echelon.jobs.config_layers import ConfigError
-from echelon_cli import output, redteam_job, sweep_job
+from echelon_cli import job, output, redteam_job, sweep_job
 from echelon_cli.commands.sweep import complete_sweeps
 from echelon_cli.options import (
     DetachFlag,
@@ -48,7 +49,6 @@ def redteam(
     report_seeds: Annotated[
         int, option("--report-seeds", "Fresh seeds on which the best attacker of each share is evaluated.", min=1)
     ] = 200,
-    mean: Annotated[bool, option("--mean", "Let the policy play its mean actions; default: sampled ones.")] = False,
     assignments: SetOption = None,
     at_once: Annotated[
         int | None, option("--at-once", "Attackers trained at the same time; they share the cores; default: 1.", min=1)
@@ -58,6 +58,15 @@ def redteam(
     mirror: MirrorOption = None,
     resume: Annotated[str | None, option("--resume", "Continue a red team.", "ID", complete_sweeps)] = None,
     show: Annotated[str | None, option("--show", "Print the report of a red team.", "ID", complete_sweeps)] = None,
+    harden: Annotated[
+        str | None,
+        option(
+            "--harden",
+            "Train the policy on in the league, with the best attackers of a red team as exploiters.",
+            "ID",
+            complete_sweeps,
+        ),
+    ] = None,
     plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
@@ -67,15 +76,19 @@ def redteam(
     With the defaults two or three attackers train as long as the policy did, 2 or 3 times its steps in all.
     """
     from echelon.jobs.observers import requested
-    from echelon.jobs.sweeps.redteam import read_report
+    from echelon.jobs.sweeps.results import read_report
+    from echelon_cli.follow import show_summary
     from echelon_cli.redteam_tables import plan_lines, report_json, show_report
 
-    if sum(map(bool, (policy, resume, show))) != 1:
-        raise typer.BadParameter("expected either a policy to attack, --resume ID or --show ID")
+    if sum(map(bool, (policy, resume, show, harden))) != 1:
+        raise typer.BadParameter("expected either a policy to attack, --resume ID, --show ID or --harden ID")
     if show:
         report = read_report(redteam_job.find(show))
         output.show_json(report_json(report)) if as_json else show_report(report)
         return output.DONE
+    if harden:
+        run = redteam_job.harden(harden, as_json=as_json)
+        return job.follow(run, detach, lambda status: show_summary(status, run.snapshot, run.paths), as_json=as_json)
     with usage_errors():
         observers = requested(notify or (), mirror or ())
     if resume:
@@ -84,16 +97,13 @@ def redteam(
     overrides = overrides_of(assignments)
     if taken := overrides.keys() & {*redteam_job.OWN}:
         raise ConfigError(f"--set {min(taken)} is decided by the red team, expected another field")
-    team = redteam_job.prepare(
-        str(policy), shares=shares, steps=steps, origins=origins or (), fresh_seeds=report_seeds, seeds=seeds,
-        at_once=at_once or 1, launcher=launcher or "", overrides={**overrides, "opponents.champion_mean": mean},
-    )  # fmt: skip
-    if plan_only and as_json:
-        output.show_json(redteam_job.plan_json(team.plan))
-        return output.DONE
-    if not as_json:
-        for line in plan_lines(team.plan):
-            output.print_line(line, style="" if plan_only else "dim")
+    options = {
+        "shares": shares, "steps": steps, "origins": origins or (), "fresh_seeds": report_seeds, "seeds": seeds,
+        "at_once": at_once or 1, "launcher": launcher or "", "overrides": overrides,
+    }  # fmt: skip
     if plan_only:
+        plan, _ = redteam_job.prepare(str(policy), Path(redteam_job.PRESET), **options)
+        output.show_json(redteam_job.plan_json(plan)) if as_json else output.print_line("\n".join(plan_lines(plan)))
         return output.DONE
-    return redteam_job.follow(redteam_job.start(team, observers, as_json=as_json), detach=detach, as_json=as_json)
+    follower = redteam_job.start(str(policy), observers, as_json=as_json, **options)
+    return redteam_job.follow(follower, detach=detach, as_json=as_json)

@@ -14,6 +14,7 @@ from echelon.telemetry.log import EventLog
 from tests.arena.policy_files import save
 from tests.cli.conftest import command
 from tests.cli.hub_server import HubServer
+from tests.jobs.test_redteam import make_redteam
 
 
 @pytest.fixture
@@ -55,6 +56,19 @@ def test_push_writes_policy_readme_and_match(echelon, run, page, tmp_path):
     policy = find_checkpoint(target)
     assert policy.id == shown["id"] == find_checkpoint(run.root).id
     assert not any(text in (target / "manifest.json").read_text() for text in (str(tmp_path), '"git"'))
+
+
+def test_readme_says_how_exploitable_the_policy_is(echelon, run, tmp_path):
+    make_redteam()
+    texts = []
+    for number, name in enumerate(("champion", run.id)):
+        target = tmp_path / f"made{number}"
+        words = ("policy", "push", name, "someone/keen-fox", "--dry-run", str(target), "--replay", "none")
+        assert echelon(*words)[0] == 0
+        texts.append((target / hub.README).read_text(encoding="utf-8"))
+    assert "## Exploitability" in texts[0] and "## Exploitability" not in texts[1]
+    assert "| 1,000 | `" not in texts[0] and texts[0].count("50% (40% to 60%) | 70% (60% to 80%) |") == 3
+    assert "| 3,500 | " in texts[0] and texts[0].index("Exploitability") < texts[0].index("## Use")
 
 
 def test_readme_of_a_policy_without_evaluations_and_match(echelon, run, tmp_path):

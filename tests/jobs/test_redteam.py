@@ -4,16 +4,18 @@ import itertools
 import json
 import random
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
 from echelon import champion
 from echelon.jobs import launch
 from echelon.jobs.config_layers import ConfigError
-from echelon.jobs.spec import JobSpec, write_spec
+from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.plan import SweepPlan
-from echelon.jobs.sweeps.redteam import read_report, report_of
+from echelon.jobs.sweeps.redteam import report_of
+from echelon.jobs.sweeps.results import read_report
 from echelon.jobs.sweeps.schedule import (
     EVALUATED,
     FAILED,
@@ -32,6 +34,7 @@ from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventFresh, EventRung, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
 from echelon_cli import redteam_job, sweep_job
+from echelon_cli.arena_job import open_league
 from echelon_cli.main import run
 from tests.jobs.conftest import kill_all_jobs, kill_job, until, wait_for
 from tests.jobs.test_sweep_worker import Killed, Link, Machine, StandInTrials, table
@@ -42,7 +45,7 @@ STEPS = 1000
 
 def make_plan(**fields) -> SweepPlan:
     given = {"steps": STEPS, "origins": ["target", "nothing"], "shares": "25,50,100", "seeds": 2, **fields}
-    return redteam_job.prepare("champion", **given).plan
+    return redteam_job.prepare("champion", Path("x"), **given)[0]
 
 
 def value_of(number: int, rung: int, salt: int) -> float:
@@ -72,11 +75,22 @@ def simulate(plan: SweepPlan, salt: int, order: random.Random) -> list:
                 choices = [*journal.running, *([journal.confirming] if journal.confirming else [])]
                 chosen = order.choice(choices)
                 if isinstance(chosen, EventFresh):
-                    write(replace(chosen, state=EVALUATED, value=0.5, low=0.4, high=0.6))
+                    rates = {"win_rate": 0.5, "win_low": 0.4, "win_high": 0.6, "sampled_win_rate": 0.7}
+                    write(replace(chosen, state=EVALUATED, sampled_low=0.6, sampled_high=0.8, **rates))
                     continue
                 rung = chosen.open_rung or 0
                 state = FAILED if (chosen.number, rung) == (1, 1) else EVALUATED
                 write(EventRung(trial=chosen.number, rung=rung, state=state, value=value_of(chosen.number, rung, salt)))
+
+
+def make_redteam(most: int = 10**9) -> RunPaths:
+    """Write the folder of a red team against the champion with the first records of its journal."""
+    plan, paths = make_plan(), create_run("redteam")
+    write_spec(paths, JobSpec(kind="sweep", config={"preset": "redteam", "sweep": asdict(plan)}))
+    with EventLog(paths.trials) as log:
+        for event in simulate(plan, 0, random.Random(0))[:most]:
+            log.append(event)
+    return paths
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
@@ -120,7 +134,7 @@ class StandInFresh:
             self.machine.towards[event.run] = event.rung
             self.machine.starts.append((event.run, event.rung))
             return None
-        return replace(event, state=EVALUATED, value=trial.results[event.rung].value)
+        return replace(event, state=EVALUATED, win_rate=trial.results[event.rung].value)
 
     def stop(self, event) -> None: ...
 
@@ -148,7 +162,7 @@ def attack(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) -> 
 
 def fresh_table(paths: RunPaths, plan: SweepPlan) -> list:
     found = TrialJournal(plan, read_events(paths.trials)[0]).fresh
-    return [(rung, e.trial, e.state, e.value) for rung, e in sorted(found.items())]
+    return [(rung, e.trial, e.state, e.win_rate) for rung, e in sorted(found.items())]
 
 
 def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
@@ -176,8 +190,8 @@ def test_red_team_takes_game_and_network_of_its_target_and_little_else():
     mix = {name: weight for name, weight in base["opponents"]["mix"].items() if weight}
     assert mix == {"champion": 1.0} and base["eval"]["skill"] == "champion"
     assert (base["ppo"]["lr"], base["ppo"]["lr_schedule"], base["ppo"]["kl_lr_target"]) == (3e-4, "none", 0.01)
-    assert [each.params for each in plan.variants] == [{"start_from": "target"}, redteam_job.NEW_NETWORK]
-    assert redteam_job.prepare("champion").plan.rung_steps[-1] == meta["global_step"] == plan.attack.steps  # pyright: ignore
+    assert [each.params for each in plan.variants] == [{"start_from": "x/target"}, redteam_job.NEW_NETWORK]
+    assert redteam_job.prepare("champion", Path("x"))[0].rung_steps[-1] == meta["global_step"] == plan.attack.steps  # pyright: ignore
 
 
 def test_red_team_refusals_are_one_line(tmp_path, capsys):
@@ -194,7 +208,7 @@ def test_red_team_refusals_are_one_line(tmp_path, capsys):
         (["champion", "--from", "medium"], 2, "--from 'medium' is a scripted level"),
         (["champion", "--shares", "10,none"], 2, "--shares is '10,none', expected percentages"),
         (["champion", "--set", "total_steps=5"], 2, "total_steps is decided by the red team"),
-        ([], 2, "expected either a policy to attack, --resume ID or --show ID"),
+        ([], 2, "expected either a policy to attack, --resume ID, --show ID or --harden ID"),
         (["--show", "nobody"], 3, "'nobody'"),
     ):
         assert run(["redteam", *words, "--plan"]) == code, words
@@ -259,3 +273,15 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     assert run(["redteam", "--show", paths.id, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["exploitability"] == list(report.exploitability or ()) and len(row["curve"]) == 2
+    assert run(["redteam", "--harden", paths.id, "--detach"]) == 0
+    try:
+        hardened = next(each for each in list_runs(kind="train") if each.id.split("-")[2] == "league")
+        with open_league() as store:
+            added = [e for e in store.league().entries.values() if e.kind == "exploiter"]
+        assert {e.meta["target"] for e in added} == {hardened.id}
+        assert {e.meta["checkpoint"] for e in added} <= {point.checkpoint for point in report.curve}
+        config = read_spec(hardened).config
+        assert config["start_from"] == str(paths.root / "target") and config["opponents"]["mix"]["exploiters"] > 0
+        wait_for(lambda: any(isinstance(e, EventUpdate) for e in read_events(hardened.metrics)[0]), 120.0)
+    finally:
+        kill_all_jobs()

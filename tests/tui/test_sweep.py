@@ -18,6 +18,7 @@ from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.sweep import SweepScreen, SweepTitle
 from echelon_cli.tui.theme import make_theme
 from tests.jobs.canned_sweep import make_sweep, variants_of
+from tests.jobs.test_redteam import make_redteam
 from tests.tui.support.canned import alive, make_run
 
 THEME = make_theme()
@@ -101,6 +102,25 @@ async def test_sweep_is_opened_from_the_list_and_its_trials_from_it(dashboard, h
         await user.holds(lambda: isinstance(user.app.screen, SweepScreen))
         await user.press("s")
         await user.until("not running")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_red_team_screen_shows_the_curve_and_the_strongest_attacker(dashboard, home, size):
+    paths = make_redteam()
+    async with dashboard(paths, size=size) as user:
+        await user.until("attacks on champion", "the strongest attacker wins: 70% (60-80)", "target")
+        if size[0] < 160:
+            await user.press("2")
+        await user.until("1000 steps", "3500 steps", "60-80 sampled, from")
+
+
+def test_red_team_panel_fits_any_size_and_says_what_is_not_measured(home):
+    found = read_results(make_redteam(most=8))
+    assert found.report and found.report.exploitability is None
+    for size in ((40, 12), (20, 4), (9, 2)):
+        lines = draw_results(found, size, THEME).text().splitlines()
+        assert len(lines) <= size[1] and max(map(len, lines)) <= size[0]
+    assert "250 steps each: not evaluated yet" in draw_results(found, (40, 12), THEME).text()
 
 
 @pytest.mark.parametrize("size", [(96, 20), (36, 16), (24, 8)])

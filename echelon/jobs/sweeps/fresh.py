@@ -1,7 +1,7 @@
 """Evaluations of a red team's best attackers on fresh seeds: evaluation jobs beside the folder of the sweep."""
 
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 from echelon.jobs import launch
 from echelon.jobs.evaluations import admit, admits, open_policy
@@ -12,7 +12,7 @@ from echelon.jobs.sweeps.plan import SweepPlan
 from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Trial
 from echelon.jobs.tickets import resolved_device
 from echelon.runs import RunPaths, create_run
-from echelon.telemetry.events import EventEval, EventFresh
+from echelon.telemetry.events import EvalStats, EventEval, EventFresh
 from echelon.telemetry.log import read_events
 
 MAX_STARTS = 10
@@ -100,16 +100,5 @@ class FreshEvaluations:
         found = [each for each in read_events(paths.metrics)[0] if isinstance(each, EventEval)]
         if not found:
             return replace(event, state=FAILED, message=f"evaluation {event.run!r} has no result")
-        result = found[-1]
-        return replace(
-            event,
-            state=EVALUATED,
-            checkpoint=result.checkpoint,
-            episodes=result.episodes,
-            value=result.win_rate,
-            low=result.win_low,
-            high=result.win_high,
-            sampled_value=result.sampled_win_rate,
-            sampled_low=result.sampled_low,
-            sampled_high=result.sampled_high,
-        )
+        stats = {field.name: getattr(found[-1], field.name) for field in fields(EvalStats)}
+        return replace(event, state=EVALUATED, checkpoint=found[-1].checkpoint, **stats)

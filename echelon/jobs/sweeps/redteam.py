@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.jobs.spec import read_spec
-from echelon.jobs.sweeps.plan import Attack, SweepPlan, plan_from
+from echelon.jobs.sweeps.plan import Attack, SweepPlan
 from echelon.jobs.sweeps.schedule import EVALUATED, Trial, TrialJournal
-from echelon.runs import RunPaths
+from echelon.statistics import Estimate
 from echelon.telemetry.events import EventRung
-from echelon.telemetry.log import read_events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +27,9 @@ class CurvePoint:
     job: str = ""
     """Evaluation job on fresh seeds."""
     episodes: int = 0
-    mean: tuple[float, float, float] | None = None
+    mean: Estimate | None = None
     """Win rate with mean actions and its 95 % interval; None before the evaluation ends."""
-    sampled: tuple[float, float, float] | None = None
+    sampled: Estimate | None = None
     message: str = ""
 
 
@@ -44,7 +42,7 @@ class Attacker:
     """What it starts from."""
     seed: int
     run: str
-    rates: tuple[tuple[float, float, float], ...]
+    rates: tuple[Estimate, ...]
     """Win rate with mean actions and its 95 % interval at each rung that it has reached."""
     message: str = ""
     """Why it failed."""
@@ -73,19 +71,10 @@ class RedTeamReport:
         return max(measured, key=lambda point: max(point.mean or (0.0,), point.sampled or (0.0,)), default=None)
 
     @property
-    def exploitability(self) -> tuple[float, float, float] | None:
+    def exploitability(self) -> Estimate | None:
         """Win rate of the strongest attacker with the better kind of its actions, and its 95 % interval."""
         found = self.strongest
         return max(filter(None, (found.mean, found.sampled))) if found else None
-
-
-def read_report(paths: RunPaths) -> RedTeamReport:
-    """Return the report of the red team in a run folder; ``ValueError`` where it is none."""
-    spec = read_spec(paths)
-    plan = plan_from(spec.config.get("sweep")) if spec.kind == "sweep" else None
-    if plan is None or plan.attack is None:
-        raise ValueError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a red team")
-    return report_of(paths.id, plan, TrialJournal(plan, read_events(paths.trials)[0]))
 
 
 def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamReport:
@@ -111,8 +100,8 @@ def _point(plan: SweepPlan, journal: TrialJournal, rung: int) -> CurvePoint:
         facts = {"attacker": fresh.trial, "name": choice.name, "run": choice.run, "job": fresh.run}
         facts |= {"checkpoint": fresh.checkpoint, "episodes": fresh.episodes, "message": fresh.message}
         if fresh.state == EVALUATED:
-            facts["mean"] = fresh.value, fresh.low, fresh.high
-            facts["sampled"] = fresh.sampled_value, fresh.sampled_low, fresh.sampled_high
+            facts["mean"] = Estimate(fresh.win_rate, fresh.win_low, fresh.win_high)
+            facts["sampled"] = Estimate(fresh.sampled_win_rate, fresh.sampled_low, fresh.sampled_high)
     return CurvePoint(
         share=steps[rung] / steps[-1], steps=steps[rung], all_steps=sum(steps[max(r)] for r in reached if r), **facts
     )
@@ -126,6 +115,6 @@ def _attacker(trial: Trial) -> Attacker:
         name=choice.name,
         seed=choice.seed,
         run=choice.run,
-        rates=tuple((result.value, result.low, result.high) for result in results),
+        rates=tuple(Estimate(result.value, result.low, result.high) for result in results),
         message=failure.message if failure else "",
     )

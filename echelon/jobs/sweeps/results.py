@@ -12,6 +12,7 @@ from echelon.jobs.labels import variant_names
 from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.plan import RATES, UNCHANGED, SweepPlan, command_words, plan_from
+from echelon.jobs.sweeps.redteam import RedTeamReport, report_of
 from echelon.jobs.sweeps.schedule import Trial, TrialJournal, next_step, ranked, rounds
 from echelon.jobs.sweeps.search import importance
 from echelon.runs import RunPaths, command
@@ -71,6 +72,8 @@ class SweepResults:
     best: str = ""
     """Name of the best configuration: of the repeated ones, or before them of the trials."""
     best_command: str = ""
+    report: RedTeamReport | None = None
+    """Report of a red team."""
 
     @property
     def is_clear(self) -> bool:
@@ -123,7 +126,16 @@ def results(name: str, plan: SweepPlan, journal: TrialJournal, *, is_alive: bool
         done=journal.done_steps,
         best=best_name,
         best_command=best_command,
+        report=report_of(name, plan, journal) if plan.attack else None,
     )
+
+
+def read_report(paths: RunPaths) -> RedTeamReport:
+    """Return the report of the red team in a run folder; ``ValueError`` where it is none."""
+    report = read_results(paths).report
+    if report is None:
+        raise ValueError(f"run {paths.id!r} is a sweep, expected a red team")
+    return report
 
 
 def _names(journal: TrialJournal) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from rich.cells import cell_len
 
 from echelon.jobs.sweeps.plan import UNCHANGED
+from echelon.jobs.sweeps.redteam import RedTeamReport
 from echelon.jobs.sweeps.results import SweepResults
 from echelon_cli.output import count, interval
 from echelon_cli.sweep_tables import estimate_text, metric_text
@@ -85,14 +86,36 @@ class PanelResults(SweepPanel):
     """Configurations that are trained with several seeds, and the importance of options."""
 
     def note(self) -> str:
-        return f"better: than {UNCHANGED}"
+        results = self.data.results
+        return "best attackers, fresh seeds" if results and results.report else f"better: than {UNCHANGED}"
 
     def results_body(self, results: SweepResults, width: int, height: int) -> Grid:
         return draw_results(results, (width, height), self.theme)
 
 
+def draw_attack(report: RedTeamReport, size: tuple[int, int], theme: Theme) -> Grid:
+    """Return the win rate of the best attacker over the steps of all as bars, each above who it is and its interval."""
+    grid, (width, height) = Grid(*size), size
+    names = [f"{count(point.all_steps if point.mean else point.steps)} steps" for point in report.curve]
+    for y, (point, name) in enumerate(zip(report.curve, names, strict=True)):
+        if 3 * y + 1 >= height:
+            break
+        if not (point.mean and point.sampled):
+            grid.put(0, 3 * y, truncate(f"{name} each: not evaluated yet", width), "dim")
+            continue
+        best = max(point.mean, point.sampled)
+        draw_share(grid, 3 * y, name, min(max(map(len, names)), width // 2), best.value, theme, "series1")
+        actions = "mean" if point.mean >= point.sampled else "sampled"
+        grid.put(
+            2, 3 * y + 1, truncate(f"{interval(best.low, best.high)} {actions}, from {point.name}", width - 2), "dim"
+        )
+    return grid
+
+
 def draw_results(results: SweepResults, size: tuple[int, int], theme: Theme) -> Grid:
     """Return two rows per configuration, value with interval and probability of improvement, and a bar per option."""
+    if results.report:
+        return draw_attack(results.report, size, theme)
     grid, (width, height), plan = Grid(*size), size, results.plan
     if not results.repeated and not results.importance:
         more = f" After the search, the best train with {plan.seeds} seeds each." if plan.repeated else ""

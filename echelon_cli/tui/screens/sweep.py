@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from echelon_cli.output import count, percent
+from echelon_cli.output import count, interval, percent
 from echelon_cli.sweep_tables import NO_BEST
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
@@ -25,7 +25,8 @@ class SweepTitle(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid, view, results = Grid(width, height), self.view, self.view.results
-        x = grid.put(1, 0, "sweep", "bold") + 1
+        what = f"attacks on {results.report.attack.target}" if results and results.report else "sweep"
+        x = grid.put(1, 0, what, "bold") + 1
         x = grid.put(x, 0, view.id if width >= FULL_ID_FROM else short_run_id(view.id), "bold") + 2
         if view.state:
             state = f"{self.theme.state_symbol(view.state)} {view.state}"
@@ -36,7 +37,11 @@ class SweepTitle(CellView):
         steps = count(sum(row.global_step for row in results.trials))
         text = f"{percent(results.progress)}, {ended} of {results.planned} trials ended, {steps} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
-        if results.best and not results.is_clear:
+        if results.report:
+            best = results.report.exploitability
+            measured = f"{percent(best.value)} ({interval(best.low, best.high)})" if best else "not measured yet"
+            grid.put(1, 1, truncate(f"the strongest attacker wins: {measured}", width - 2), "" if best else "dim")
+        elif results.best and not results.is_clear:
             grid.put(1, 1, truncate(NO_BEST, width - 2, self.theme.symbols.ellipsis), "dim")
         elif results.best and height > 1:
             x = grid.put(1, 1, "best", "dim") + 1
