@@ -208,11 +208,6 @@ def harden(name: str, *, as_json: bool = False) -> Follower:
     return follower
 
 
-def plan_json(plan: SweepPlan) -> dict[str, Any]:
-    row = {key: value for key, value in asdict(plan).items() if key not in ("base", "provenance")}
-    return {**row, "planned_steps": plan.planned_steps}
-
-
 def find(name: str) -> RunPaths:
     """Return the folder of a red team; ``ValueError`` for a job of another kind."""
     paths, _ = job.find_job(name, "sweep")
@@ -223,13 +218,10 @@ def find(name: str) -> RunPaths:
 def follow(follower: Follower, *, detach: bool, as_json: bool) -> int:
     """Follow a red team until it ends or the user detaches, print its report, and return the exit code."""
     from echelon_cli.follow import show_next_steps
-    from echelon_cli.redteam_tables import report_json, show_report
+    from echelon_cli.redteam_tables import show_report
 
     def show(status: JobStatus) -> None:
         show_report(read_report(follower.paths))
         show_next_steps(status)
 
-    def result() -> dict[str, Any]:
-        return report_json(read_report(follower.paths))
-
-    return job.follow(follower, detach, show, as_json=as_json, result=result)
+    return job.follow(follower, detach, show, as_json=as_json, result=lambda: asdict(read_report(follower.paths)))

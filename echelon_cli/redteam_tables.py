@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from echelon_cli import output
 from echelon_cli.listing import shown_id
 
 if TYPE_CHECKING:
     from echelon.jobs.sweeps.plan import SweepPlan
-    from echelon.jobs.sweeps.redteam import RedTeamReport
+    from echelon.jobs.sweeps.redteam import CurvePoint, RedTeamReport
     from echelon.statistics import Estimate
-
-
-def report_json(report: RedTeamReport) -> dict[str, Any]:
-    return {**asdict(report), "exploitability": report.exploitability}
 
 
 def plan_lines(plan: SweepPlan) -> list[str]:
@@ -35,62 +30,46 @@ def plan_lines(plan: SweepPlan) -> list[str]:
 
 def show_report(report: RedTeamReport) -> None:
     """Print the curve on fresh seeds, then the win rates by which the best attackers were chosen."""
-    target = f"{report.attack.target} ({report.attack.checkpoint[:8]})"
+    attack, shares = report.attack, [output.percent(point.share) for point in report.curve]
     actions = "mean" if report.target_mean else "sampled"
+    target = f"{attack.target} ({attack.checkpoint[:8]})"
     output.print_line(f"attackers of {target}, which plays {actions} actions", style="bold")
-    columns = ("share", "steps", "all attackers", "best attacker", "mean", "interval", "sampled", "its interval", "run")
-    rows = [
-        (
-            output.percent(point.share),
-            output.count(point.steps),
-            output.count(point.all_steps),
-            "-" if point.attacker is None else f"{point.name} · {point.attacker}",
-            *rate_cells(point.mean),
-            *rate_cells(point.sampled),
-            shown_id(point.run),
-        )
-        for point in report.curve
-    ]
     right = ("share", "steps", "all attackers", "mean", "interval", "sampled", "its interval")
-    output.show_table(columns, rows, right=right, optional=("run", "its interval", "all attackers"))
-    for point in report.curve:
-        if point.message:
-            output.print_line(f"evaluation on fresh seeds of {point.name} failed: {point.message}", style="dim")
-    output.print_line(
-        f"win rates of the best attacker on {report.attack.seeds} fresh seeds, both sides, with 95 % intervals; "
-        "steps of one attacker, and of all until there",
-        style="dim",
+    rows = [
+        (output.percent(point.share), output.count(point.steps), output.count(point.all_steps), *rate_cells(point.mean),
+         *rate_cells(point.sampled), "-" if point.attacker is None else f"{point.name} · {point.attacker}",
+         shown_id(point.run))
+        for point in report.curve
+    ]  # fmt: skip
+    optional = ("run", "its interval", "all attackers")
+    output.show_table((*right, "best attacker", "run"), rows, right=right, optional=optional)
+    note = (
+        f"win rates of the best attacker on {attack.seeds} fresh seeds, both sides, with 95 % intervals; steps of one"
     )
-    shares = [output.percent(point.share) for point in report.curve]
-    output.show_table(
-        ("attacker", "from", "seed", *shares, "run"),
-        [
-            (
-                str(each.number),
-                each.name,
-                str(each.seed),
-                *(f"{cell[0]} ({cell[1]})" for cell in map(rate_cells, each.rates)),
-                *[""] * (len(shares) - len(each.rates)),
-                shown_id(each.run),
-            )
-            for each in report.attackers
-        ],
-        right=("attacker", "seed", *shares),
-        optional=("run", "seed"),
-        title="",
-    )
-    for each in report.attackers:
-        if each.message:
-            output.print_line(f"attacker {each.number} failed: {each.message}", style="dim")
+    output.print_line(f"{note} attacker, and of all until there", style="dim")
+    rows = [
+        (str(each.number), each.name, str(each.seed),
+         *(f"{value} ({bounds})" for value, bounds in map(rate_cells, each.rates)),
+         *[""] * (len(shares) - len(each.rates)), shown_id(each.run))
+        for each in report.attackers
+    ]  # fmt: skip
+    columns, right = ("attacker", "from", "seed", *shares, "run"), ("attacker", "seed", *shares)
+    output.show_table(columns, rows, right=right, optional=("run", "seed"), title="")
+    failed = [(f"attacker {each.number}", each.message) for each in report.attackers]
+    failed += [(f"evaluation {point.job}", point.message) for point in report.curve]
+    for what, message in failed:
+        if message:
+            output.print_line(f"{what} failed: {message}", style="dim")
     output.print_line(f"win rates with mean actions on the {report.seeds} seeds that choose the best one", style="dim")
-    if report.exploitability:
-        value, low, high = report.exploitability
-        output.print_line(
-            f"the strongest attacker wins {output.percent(value)} ({output.interval(low, high)}) of its matches",
-            style="bold",
-        )
+    if report.strongest:
+        output.print_line(strongest_text(report.strongest), style="bold")
+
+
+def strongest_text(point: CurvePoint) -> str:
+    mean, sampled = (f"{value} ({bounds})" for value, bounds in map(rate_cells, (point.mean, point.sampled)))
+    return f"the strongest attacker wins {mean} with mean actions, {sampled} with sampled ones"
 
 
 def rate_cells(rate: Estimate | None) -> tuple[str, str]:
     """Return a win rate and its interval, dashes where there is none."""
-    return ("-", "-") if rate is None else (output.percent(rate[0]), output.interval(rate[1], rate[2]))
+    return ("-", "-") if rate is None else (output.percent(rate.value), output.interval(rate.low, rate.high))

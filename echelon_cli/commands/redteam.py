@@ -1,5 +1,6 @@
 """``echelon redteam``: measure how exploitable a policy is, by attackers that train against it in the background."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -78,13 +79,13 @@ def redteam(
     from echelon.jobs.observers import requested
     from echelon.jobs.sweeps.results import read_report
     from echelon_cli.follow import show_summary
-    from echelon_cli.redteam_tables import plan_lines, report_json, show_report
+    from echelon_cli.redteam_tables import plan_lines, show_report
 
     if sum(map(bool, (policy, resume, show, harden))) != 1:
         raise typer.BadParameter("expected either a policy to attack, --resume ID, --show ID or --harden ID")
     if show:
         report = read_report(redteam_job.find(show))
-        output.show_json(report_json(report)) if as_json else show_report(report)
+        output.show_json(asdict(report)) if as_json else show_report(report)
         return output.DONE
     if harden:
         run = redteam_job.harden(harden, as_json=as_json)
@@ -103,7 +104,9 @@ def redteam(
     }  # fmt: skip
     if plan_only:
         plan, _ = redteam_job.prepare(str(policy), Path(redteam_job.PRESET), **options)
-        output.show_json(redteam_job.plan_json(plan)) if as_json else output.print_line("\n".join(plan_lines(plan)))
+        row = {key: value for key, value in asdict(plan).items() if key not in ("base", "provenance")}
+        row |= {"planned_steps": plan.planned_steps}
+        output.show_json(row) if as_json else output.print_line("\n".join(plan_lines(plan)))
         return output.DONE
     follower = redteam_job.start(str(policy), observers, as_json=as_json, **options)
     return redteam_job.follow(follower, detach=detach, as_json=as_json)

@@ -1,5 +1,6 @@
 """Report of a red team: win rate of the best attacker over the attackers' compute, from the plan and the journal."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ class CurvePoint:
     checkpoint: str = ""
     job: str = ""
     """Evaluation job on fresh seeds."""
+    choice: float = -math.inf
+    """Win rate with mean actions on the seeds that choose."""
     episodes: int = 0
     mean: Estimate | None = None
     """Win rate with mean actions and its 95 % interval; None before the evaluation ends."""
@@ -61,20 +64,11 @@ class RedTeamReport:
     """Seeds that choose."""
     target_mean: bool
     """Whether the target plays its mean actions."""
-    done: int
-    planned: int
 
     @property
     def strongest(self) -> CurvePoint | None:
-        """The point with the highest win rate on fresh seeds, by mean or sampled actions."""
-        measured = [point for point in self.curve if point.mean]
-        return max(measured, key=lambda point: max(point.mean or (0.0,), point.sampled or (0.0,)), default=None)
-
-    @property
-    def exploitability(self) -> Estimate | None:
-        """Win rate of the strongest attacker with the better kind of its actions, and its 95 % interval."""
-        found = self.strongest
-        return max(filter(None, (found.mean, found.sampled))) if found else None
+        """The evaluated point whose attacker won most on the seeds that choose, so that fresh ones do not choose it."""
+        return max((point for point in self.curve if point.mean), key=lambda point: point.choice, default=None)
 
 
 def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamReport:
@@ -86,8 +80,6 @@ def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamRepor
         attackers=tuple(_attacker(trial) for trial in journal.repeats),
         seeds=int(plan.base["eval"]["seeds"]),
         target_mean=bool(plan.base["opponents"]["champion_mean"]),
-        done=journal.done_steps,
-        planned=plan.planned_steps,
     )
 
 
@@ -96,9 +88,10 @@ def _point(plan: SweepPlan, journal: TrialJournal, rung: int) -> CurvePoint:
     reached = [[r for r in trial.results if r <= rung] for trial in journal.repeats]
     facts: dict[str, Any] = {}
     if fresh := journal.fresh.get(rung):
-        choice = journal.trials[fresh.trial].choice
-        facts = {"attacker": fresh.trial, "name": choice.name, "run": choice.run, "job": fresh.run}
+        trial = journal.trials[fresh.trial]
+        facts = {"attacker": fresh.trial, "name": trial.choice.name, "run": trial.choice.run, "job": fresh.run}
         facts |= {"checkpoint": fresh.checkpoint, "episodes": fresh.episodes, "message": fresh.message}
+        facts["choice"] = trial.results[rung].value if rung in trial.results else -math.inf
         if fresh.state == EVALUATED:
             facts["mean"] = Estimate(fresh.win_rate, fresh.win_low, fresh.win_high)
             facts["sampled"] = Estimate(fresh.sampled_win_rate, fresh.sampled_low, fresh.sampled_high)

@@ -94,21 +94,18 @@ class PanelResults(SweepPanel):
 
 
 def draw_attack(report: RedTeamReport, size: tuple[int, int], theme: Theme) -> Grid:
-    """Return the win rate of the best attacker over the steps of all as bars, each above who it is and its interval."""
+    """Return the win rate of the best attacker over the steps of all as bars, each above its intervals and origin."""
     grid, (width, height) = Grid(*size), size
     names = [f"{count(point.all_steps if point.mean else point.steps)} steps" for point in report.curve]
-    for y, (point, name) in enumerate(zip(report.curve, names, strict=True)):
-        if 3 * y + 1 >= height:
-            break
-        if not (point.mean and point.sampled):
-            grid.put(0, 3 * y, truncate(f"{name} each: not evaluated yet", width), "dim")
-            continue
-        best = max(point.mean, point.sampled)
-        draw_share(grid, 3 * y, name, min(max(map(len, names)), width // 2), best.value, theme, "series1")
-        actions = "mean" if point.mean >= point.sampled else "sampled"
-        grid.put(
-            2, 3 * y + 1, truncate(f"{interval(best.low, best.high)} {actions}, from {point.name}", width - 2), "dim"
-        )
+    for y, (point, name) in enumerate(list(zip(report.curve, names, strict=True))[: (height + 1) // 3]):
+        text = "each: not evaluated yet"
+        if point.mean and point.sampled:
+            draw_share(grid, 3 * y, name, min(max(map(len, names)), width // 2), point.mean.value, theme, "series1")
+            sampled = estimate_text("win_rate", point.sampled)
+            text = f"{interval(point.mean.low, point.mean.high)}, sampled {sampled}, from {point.name}"
+        else:
+            grid.put(0, 3 * y, truncate(name, width), "dim")
+        grid.put(2, 3 * y + 1, truncate(text, width - 2), "dim")
     return grid
 
 

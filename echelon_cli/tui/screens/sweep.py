@@ -3,7 +3,8 @@
 import shlex
 from pathlib import Path
 
-from echelon_cli.output import count, interval, percent
+from echelon_cli.output import count, percent
+from echelon_cli.redteam_tables import strongest_text
 from echelon_cli.sweep_tables import NO_BEST
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
@@ -38,9 +39,9 @@ class SweepTitle(CellView):
         text = f"{percent(results.progress)}, {ended} of {results.planned} trials ended, {steps} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
         if results.report:
-            best = results.report.exploitability
-            measured = f"{percent(best.value)} ({interval(best.low, best.high)})" if best else "not measured yet"
-            grid.put(1, 1, truncate(f"the strongest attacker wins: {measured}", width - 2), "" if best else "dim")
+            point = results.report.strongest
+            text = strongest_text(point) if point else "no attacker has been evaluated yet"
+            grid.put(1, 1, truncate(text, width - 2), "" if point else "dim")
         elif results.best and not results.is_clear:
             grid.put(1, 1, truncate(NO_BEST, width - 2, self.theme.symbols.ellipsis), "dim")
         elif results.best and height > 1:
