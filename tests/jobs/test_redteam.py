@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 from echelon import champion
 from echelon.jobs import launch
 from echelon.jobs.config_layers import ConfigError
+from echelon.jobs.evaluations import admit, admits
+from echelon.jobs.launchers import StartError
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.status import job_status
+from echelon.jobs.sweeps.fresh import FreshEvaluations
 from echelon.jobs.sweeps.plan import SweepPlan
 from echelon.jobs.sweeps.redteam import report_of
 from echelon.jobs.sweeps.results import read_report
@@ -21,6 +25,7 @@ from echelon.jobs.sweeps.schedule import (
     FAILED,
     STARTED,
     FreshStart,
+    Trial,
     TrialJournal,
     TrialStart,
     Wait,
@@ -33,9 +38,11 @@ from echelon.runs import RunPaths, create_run, list_runs
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventFresh, EventRung, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
+from echelon.training.eval_plan import EvalPlan
 from echelon_cli import redteam_job, sweep_job
 from echelon_cli.arena_job import open_league
 from echelon_cli.main import run
+from tests.arena.policy_files import save
 from tests.jobs.conftest import kill_all_jobs, kill_job, until, wait_for
 from tests.jobs.test_sweep_worker import Killed, Link, Machine, StandInTrials, table
 from tests.training.runs import battle_run, run_battle
@@ -182,6 +189,38 @@ def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
             assert kills < 500
         assert (table(paths, plan), fresh_table(paths, plan)) == (expected, expected_fresh), f"after {kills} kills"
         assert len(machine.starts) == len(set(machine.starts)), "nothing is started twice"
+
+
+def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(monkeypatch):
+    plan, sweep, attacker = make_plan(), create_run("redteam"), create_run("quickstart")
+    export_policy_folder(find_checkpoint(champion.FOLDER), sweep.root / "target")
+    save(attacker.checkpoints, 1)
+    (checkpoint,) = attacker.checkpoints.glob("step-*")
+    step = int(checkpoint.name.partition("-")[2])
+    trial = Trial(choice=EventTrial(number=0, run=attacker.id), started={0})
+    trial.results[0] = EventRung(trial=0, rung=0, state=EVALUATED, global_step=step)
+    fresh, launched = FreshEvaluations(plan, sweep), []
+    event = fresh.planned(trial, 0)
+    refused = fresh.outcome(event, trial)
+    assert refused and refused.state == FAILED and "was not made for the red team" in refused.message
+    admit(attacker.root, sweep)
+
+    def start(paths, spec, *_: object, **__: object) -> None:
+        launched.append(spec.config["eval"])
+        if len(launched) == 1:
+            raise StartError("the machine is busy")
+        write_spec(paths, spec)
+
+    monkeypatch.setattr(launch, "launch", start)
+    assert fresh.outcome(event, trial) is None
+    shutil.rmtree(checkpoint)
+    assert fresh.outcome(event, trial) is None
+    assert launched[0] == launched[1] and launched[0]["opponents"] == ("target",)
+    monkeypatch.setattr(launch, "ended_status", lambda paths: replace(job_status(paths), state="crashed"))
+    assert fresh.outcome(event, trial) is None and launched[2] == launched[0]
+    job = RunPaths(sweep.root.parent / event.run)
+    assert find_checkpoint(job.root / "opponent").id == plan.attack.checkpoint  # pyright: ignore
+    assert EvalPlan.from_dict(launched[0]).run == str(attacker.root) and admits(attacker.root, job.id)
 
 
 def test_red_team_takes_game_and_network_of_its_target_and_little_else():

@@ -47,10 +47,12 @@ class FreshEvaluations:
         self._starts[event.run] += 1
         try:
             if self._starts[event.run] > MAX_STARTS:
-                raise ValueError(f"evaluation {event.run!r} ended {MAX_STARTS} times without a result")
+                raise ValueError(f"it ended {MAX_STARTS} times without a result")
             self._start(event, trial, paths)
         except LaunchError:
-            return None
+            # a full disk or a busy machine: the next look at the evaluation starts it again
+            if self._starts[event.run] >= MAX_STARTS:
+                raise
         except (ValueError, OSError) as error:
             return replace(event, state=FAILED, message=str(error))
         return None
@@ -64,22 +66,22 @@ class FreshEvaluations:
         return RunPaths(self._sweep.root.parent / event.run)
 
     def _start(self, event: EventFresh, trial: Trial, paths: RunPaths) -> None:
-        from echelon.rl.checkpoint import step_name
+        from echelon.rl.checkpoint import MANIFEST, step_name
         from echelon.training.eval_plan import EvalPlan, batch_seeds, environment_of
 
         plan, attack = self._plan, self._plan.attack
         assert attack, "only a red team evaluates on fresh seeds"
         run = RunPaths((self._sweep.root.parent / trial.choice.run).absolute())
-        for each in (run, *([paths] if paths.spec.exists() else [])):
-            if not admits(each.root, self._sweep.id):
-                raise ValueError(f"run {each.id!r} was not made for the red team {self._sweep.id!r}")
-        attacker = open_policy(run.checkpoints / step_name(event.global_step))
-        if not paths.spec.exists():
+        is_new = not paths.spec.exists()
+        if not admits((run if is_new else paths).root, self._sweep.id):
+            raise ValueError(f"run {trial.choice.run!r} was not made for the red team {self._sweep.id!r}")
+        if is_new:
             admit(paths.root, self._sweep)
-            attacker.copy(paths.root / POLICY)
+            if not (paths.root / POLICY / MANIFEST).exists():
+                open_policy(run.checkpoints / step_name(event.global_step)).copy(paths.root / POLICY)
             open_policy(self._sweep.root / attack.policy).copy(paths.root / OPPONENT)
             admit(run.root, paths)
-        device = str(plan.base["device"])
+        device, meta = str(plan.base["device"]), open_policy(paths.root / POLICY).meta
         evaluation = EvalPlan(
             seeds=attack.seeds,
             weapon_prob=1.0,
@@ -90,7 +92,7 @@ class FreshEvaluations:
             opponents=(attack.policy,),
             opponent_policy=OPPONENT,
             opponent_mean=bool(plan.base["opponents"]["champion_mean"]),
-            batch_seeds=batch_seeds(environment_of(attacker.meta), resolved_device(device)),
+            batch_seeds=batch_seeds(environment_of(meta), resolved_device(device)),
             run=str(run.root),
         )
         spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {})
@@ -99,6 +101,6 @@ class FreshEvaluations:
     def _evaluated(self, event: EventFresh, paths: RunPaths) -> EventFresh:
         found = [each for each in read_events(paths.metrics)[0] if isinstance(each, EventEval)]
         if not found:
-            return replace(event, state=FAILED, message=f"evaluation {event.run!r} has no result")
+            return replace(event, state=FAILED, message="it has no result")
         stats = {field.name: getattr(found[-1], field.name) for field in fields(EvalStats)}
         return replace(event, state=EVALUATED, checkpoint=found[-1].checkpoint, **stats)
