@@ -147,8 +147,7 @@ def _base(meta: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, An
     values = {**known, **{f"opponents.mix.{name}": value for name, value in asdict(MixConfig()).items()}, **kept}
     if values["preset"] not in PRESETS:
         values["preset"] = DEFAULT_PRESET
-    whole = resolve(base=unflatten({**values, **ATTACKER}), overrides=overrides)
-    return whole.values
+    return resolve(base=unflatten({**values, **ATTACKER}), overrides=overrides).values
 
 
 def _network(meta: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:

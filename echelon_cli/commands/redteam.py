@@ -33,17 +33,12 @@ def redteam(
         str, option("--shares", "Evaluate attackers at these percentages of the policy's own training.", "LIST")
     ] = redteam_job.SHARES,
     steps: Annotated[
-        int | None,
-        option("--steps", "100 percent of --shares [learner agent-steps]; default: the policy's own.", min=1),
+        int | None, option("--steps", "Learner agent-steps that are 100 percent; default: the policy's own.", min=1)
     ] = None,
     origins: Annotated[
         list[str] | None,
         option(
-            "--from",
-            "Start of attackers: target, nothing or another policy; may be repeated; default: target, champion if it "
-            "plays this game, and nothing.",
-            "POLICY",
-            complete_networks,
+            "--from", "Start of attackers: target, nothing or a policy; may be repeated.", "POLICY", complete_networks
         ),
     ] = None,
     seeds: Annotated[int, option("--seeds", "Attackers from each start.", min=1)] = 1,
@@ -60,13 +55,7 @@ def redteam(
     resume: Annotated[str | None, option("--resume", "Continue a red team.", "ID", complete_sweeps)] = None,
     show: Annotated[str | None, option("--show", "Print the report of a red team.", "ID", complete_sweeps)] = None,
     harden: Annotated[
-        str | None,
-        option(
-            "--harden",
-            "Train the policy on in the league, with the best attackers of a red team as exploiters.",
-            "ID",
-            complete_sweeps,
-        ),
+        str | None, option("--harden", "Train on, in the league, against a red team's best.", "ID", complete_sweeps)
     ] = None,
     plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
     detach: DetachFlag = False,
@@ -74,7 +63,8 @@ def redteam(
 ) -> int:
     """Train attackers against a policy and report how often the best one wins; Ctrl-C detaches.
 
-    With the defaults two or three attackers train as long as the policy did, 2 or 3 times its steps in all.
+    By default one attacker starts from the policy, one from champion where that is another policy of this game, and
+    one from nothing. Each trains as long as the policy did, so the job takes 2 or 3 times its steps in all.
     """
     from echelon.jobs.observers import requested
     from echelon.jobs.sweeps.results import read_report

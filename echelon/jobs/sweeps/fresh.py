@@ -83,18 +83,11 @@ class FreshEvaluations:
             admit(run.root, paths)
         device, meta = str(plan.base["device"]), open_policy(paths.root / POLICY).meta
         evaluation = EvalPlan(
-            seeds=attack.seeds,
-            weapon_prob=1.0,
-            device=device,
-            threads=int(plan.base["threads"]),
-            target=str(run.root),
-            policy=POLICY,
-            opponents=(attack.policy,),
-            opponent_policy=OPPONENT,
-            opponent_mean=bool(plan.base["opponents"]["champion_mean"]),
+            target=str(run.root), run=str(run.root), policy=POLICY, opponents=(attack.policy,),
+            opponent_policy=OPPONENT, opponent_mean=bool(plan.base["opponents"]["champion_mean"]), seeds=attack.seeds,
+            weapon_prob=1.0, device=device, threads=int(plan.base["threads"]),
             batch_seeds=batch_seeds(environment_of(meta), resolved_device(device)),
-            run=str(run.root),
-        )
+        )  # fmt: skip
         spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {})
         launch.launch(paths, spec, KINDS["eval"], launcher=plan.launcher)
 

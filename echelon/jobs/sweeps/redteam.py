@@ -7,7 +7,6 @@ from typing import Any
 from echelon.jobs.sweeps.plan import Attack, SweepPlan
 from echelon.jobs.sweeps.schedule import EVALUATED, Trial, TrialJournal
 from echelon.statistics import Estimate
-from echelon.telemetry.events import EventRung
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +101,9 @@ def _point(plan: SweepPlan, journal: TrialJournal, rung: int) -> CurvePoint:
 
 def _attacker(trial: Trial) -> Attacker:
     choice, failure = trial.choice, trial.failure
-    results: list[EventRung] = [result for _, result in sorted(trial.results.items()) if result.state == EVALUATED]
+    results = [result for _, result in sorted(trial.results.items()) if result.state == EVALUATED]
+    rates = tuple(Estimate(result.value, result.low, result.high) for result in results)
+    message = failure.message if failure else ""
     return Attacker(
-        number=choice.number,
-        name=choice.name,
-        seed=choice.seed,
-        run=choice.run,
-        rates=tuple(Estimate(result.value, result.low, result.high) for result in results),
-        message=failure.message if failure else "",
+        number=choice.number, name=choice.name, seed=choice.seed, run=choice.run, rates=rates, message=message
     )
