@@ -189,9 +189,7 @@ def harden(name: str, *, as_json: bool = False) -> Follower:
     plan, report = plan_from(read_spec(paths).config["sweep"]), read_report(paths)
     best = {point.run: point for point in report.curve if point.mean}
     if not best:
-        raise ConfigError(
-            f"red team {paths.id!r} has evaluated no attacker yet; try: echelon redteam --show {paths.id}"
-        )
+        raise ConfigError(f"red team {paths.id!r} has evaluated no attacker on fresh seeds, expected one")
     game = {f"{section}.{key}": x for section in ("env", "model") for key, x in flatten(plan.base[section]).items()}
     base = {**flatten(asdict(get_preset(LEAGUE))), **game, "ppo.gamma": game["env.gamma"], "max_minutes": 0.0}
     base |= {"total_steps": report.attack.steps or report.attack.rungs[-1], "device": plan.base["device"]}
