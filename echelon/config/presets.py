@@ -34,12 +34,12 @@ def quickstart() -> RunConfig:
     return _run(
         "quickstart",
         num_envs=64,
-        total_steps=8_000_000,
+        total_steps=12_000_000,
         max_minutes=10.0,
         env=_env(60),
         teacher=_expert(0.2),
         ppo=_ppo(rollout_steps=32, num_minibatches=8),
-        opponents=_levels(easy=1.0, medium=1.0, expert=2.0),
+        opponents=_levels(easy=0.5, medium=1.0, expert=4.0),
         eval=_evals(every_updates=100),
     )
 
@@ -81,16 +81,17 @@ def gpu() -> RunConfig:
         num_envs=2048,
         bank_maps=512,
         bank_spare=64,
-        bank_refresh_every=10,
+        bank_refresh_every=40,
         bank_refresh_maps=32,
         total_steps=2_000_000_000,
         max_minutes=60.0,
         env=_env(100, num_packs=2),
-        teacher=_expert(0.1),
+        save_every=200,
+        teacher=replace(_expert(0.1), rl_lr_factor=1.0),
         model=_model(hidden_dim=128, lstm_hidden_dim=256),
-        ppo=_ppo(capture=True, num_minibatches=64),
-        opponents=_levels(medium=1.0, hard=1.0, expert=4.0, past=2.0, past_every_updates=50),
-        eval=_evals(),
+        ppo=_ppo(capture=True, rollout_steps=16, num_minibatches=16, update_epochs=1, kl_lr_target=0.01),
+        opponents=_levels(medium=1.0, hard=1.0, expert=4.0, past=2.0, past_every_updates=200),
+        eval=_evals(every_updates=200),
     )
 
 
