@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.validation import validated
 
-PLAY_VERSION = 3
+PLAY_VERSION = 4
 """Version of the messages; both sides must have the same."""
 MAX_CLIENT_BYTES = 4096
 """Maximum bytes of a message from a client."""
@@ -63,7 +63,10 @@ HOLDS = (
     "knocked down", "destroyed",
 )  # fmt: skip
 """Why a weapon does not fire when its trigger is held, "" if it fires; of several targets the last of these."""
+ORDERS = ("none", "hold", "advance", "flank_left", "flank_right", "focus", "screen", "retreat")
+"""Orders to team mates, as ``echelon.actions.Order``."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "PLAY_ORDERS": ORDERS,
     "PLAY_OWN_COLUMNS": OWN_COLUMNS,
     "PLAY_SENSE_COLUMNS": SENSE_COLUMNS,
     "PLAY_CONTACT_COLUMNS": CONTACT_COLUMNS,
@@ -133,6 +136,16 @@ class Watch(Message):
 
     t: Literal["watch"] = "watch"
     step: Literal[-1, 1] = 1
+
+
+class OrderMates(Message):
+    """Order a team mate of the pack, or all; FOCUS names the pilot's target, SCREEN its mech."""
+
+    t: Literal["orders"] = "orders"
+    order: Name
+    """One of ``PLAY_ORDERS``."""
+    mech: Mech = ""
+    """Name of the mate, "" all that no human flies."""
 
 
 class Pace(Message):
@@ -306,6 +319,8 @@ class Frame(Message):
     """Zone score of blue and red [s]."""
     holds: list[int]
     """Index in ``PLAY_HOLDS`` by weapon: why it would not fire, as far as the pilot knows."""
+    orders: list[int]
+    """Index of the order of each mech of the pack in ``PLAY_ORDERS``."""
     killer: list[float]
     """Mech that destroyed the seat's mech (-1 none) and its place at that tick [vox]; empty while it lives."""
 
@@ -399,7 +414,9 @@ class Pong(Message):
     tick: int
 
 
-FROM_CLIENT: tuple[type[Message], ...] = (Hello, Take, Leave, Input, Watch, Pace, Start, WhatIf, Coach, Cancel, Ping)
+FROM_CLIENT: tuple[type[Message], ...] = (
+    Hello, Take, Leave, Input, Watch, OrderMates, Pace, Start, WhatIf, Coach, Cancel, Ping,
+)  # fmt: skip
 FROM_SESSION: tuple[type[Message], ...] = (
     Welcome, SessionState, Begin, Frame, Progress, WhatIfResult, Coached, Ended, Problem, Pong,
 )  # fmt: skip

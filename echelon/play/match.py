@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from echelon.actions import ORDER_NAMES, Order
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.commander import Commander, command
 from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.named_pilots import Cast, pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import ReplayedMatch, open_match, parent_of, recorded_pilots
-from echelon.config import EnvConfig
+from echelon.config import PACK_SIZE, EnvConfig
 from echelon.env.engine import Engine
 from echelon.env.match_state import load_match_state, save_match_state
 from echelon.env.referee import REASONS
@@ -28,7 +29,7 @@ from echelon.env.seats import Inputs, Seats
 from echelon.files import reason_of
 from echelon.gen.bank import build_bank
 from echelon.play.perception import Perception
-from echelon.replay.match_text import HUMAN, clock
+from echelon.replay.match_text import HUMAN, clock, mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import WINNERS
@@ -61,6 +62,8 @@ class PlayedMatch:
         self.engine, self.seats, self.path = engine, tuple(seats), path
         self._pilots, self._controls = pilots, Seats(engine, self.seats)
         self._commanders = commanders
+        self._given: dict[tuple[int, int], tuple[Order, int]] = {}
+        """Orders from the next environment step on."""
         self._inputs: list[Inputs] = []
         """Inputs of the ticks of this environment step so far."""
         self._recorder = Recorder(engine, [0], path.parent, [match], embed_world=True, policy="actions", lossy=True)
@@ -91,6 +94,9 @@ class PlayedMatch:
         if not self._inputs:
             if self._commanders:
                 command(self.engine, self._commanders)
+            if self._given:
+                self.engine.give_orders(self._given)
+                self._given = {}
             self._pilots.act()
             self.engine.run("pilots")
             self._controls.begin_step(inputs)
@@ -117,6 +123,22 @@ class PlayedMatch:
         later = [m for m in mates if (m - before.mech) * step > 0]
         mate = (later or mates)[0 if step > 0 else -1]
         self.perceptions[seat] = Perception(self.engine, mate, self._observations, before)
+
+    def order(self, seat: int, name: str, mate: str = "") -> None:
+        """Order the mates of a seat's pack from the next environment step on; ``ValueError`` for what is no order.
+
+        FOCUS names the seat's target, SCREEN its mech; ``mate`` is a mech's name, "" all.
+        """
+        if name not in ORDER_NAMES:
+            raise ValueError(f"order {name!r} does not exist, expected one of: {', '.join(ORDER_NAMES)}")
+        order = Order(ORDER_NAMES.index(name))
+        names = {m: label for label, m in mechs_by_name(self.header).items()}
+        first = seat - seat % PACK_SIZE
+        mates = [m for m in range(first, first + PACK_SIZE) if m not in self.seats and mate in ("", names.get(m))]
+        named = {Order.FOCUS: int(self.engine.batch.row("focus", 0)[seat]), Order.SCREEN: seat}.get(order, -1)
+        if not mates or (order == Order.FOCUS and named < 0):
+            raise ValueError(f"order {name!r} has no {'target' if mates else 'team mate'}, expected one")
+        self._given |= {(0, m): (order, named) for m in mates}
 
     def _end_step(self) -> None:
         self._controls.end_step()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon import play_protocol as protocol
+from echelon.config import PACK_SIZE
 from echelon.env import display, layout
 from echelon.env.engine import Engine
 from echelon.play.triggers import Triggers
@@ -243,6 +244,7 @@ class Perception:
             edits=np.concatenate(edits).astype("<u4").tobytes() if edits else b"",
             score=[float(value) for value in view["score"]],
             holds=self._holds(contacts),
+            orders=view["order_kind"][self.mech - self.mech % PACK_SIZE :][:PACK_SIZE].tolist(),
             killer=self._killer,
         )
 

@@ -87,6 +87,7 @@ class PlaySession:
             protocol.Leave: self._leave,
             protocol.Input: self._input,
             protocol.Watch: self._watch,
+            protocol.OrderMates: self._order,
             protocol.Pace: self._set_pace,
             protocol.Start: self._start,
             protocol.WhatIf: self._ask,
@@ -307,6 +308,15 @@ class PlaySession:
         except ValueError as error:
             raise Refused("match", str(error)) from None
         self._send_frame(client, even_if_sent=True)
+
+    async def _order(self, client: Client, message: protocol.OrderMates) -> None:
+        seat = self._seat_of(client)
+        if self._match is None or seat is None:
+            raise Refused("seat", "you have no seat")
+        try:
+            self._match.order(seat.mech, message.order, message.mech)
+        except ValueError as error:
+            raise Refused("match", str(error)) from None
 
     def _require_alone(self, client: Client) -> None:
         others = [seat for seat in self._seats.values() if seat.key and seat.client is not client]

@@ -11,6 +11,7 @@ import msgpack
 import pytest
 
 from echelon import play_protocol as play
+from echelon.actions import ORDER_NAMES
 from echelon.arena import branch, coach
 from echelon.arena.verify import verify
 from echelon.play import what_if
@@ -63,6 +64,27 @@ async def test_flown_match_is_recorded_and_taken_over_at_a_moment(tmp_path):
             assert {team["level"] for team in teams} == {"heuristic:trivial"}
     for path in session.paths.replays.glob("*.ecr"):
         assert verify(path).ok, path.name
+
+
+async def test_pilot_orders_the_mates_of_the_pack(tmp_path):
+    async with running_session(tmp_path) as session:
+        client, begin = await seated(session)
+        names = [row["name"] for row in begin["header"]["roster"]]
+        mates = [m for m in range(5) if m not in session._match.seats]
+        client.send(play.OrderMates(order="hold"))
+        client.send(play.OrderMates(order="screen", mech=names[mates[-1]]))
+        client.push(seq=3)
+        frame = await client.wait_for("frame", seq=3)
+        while not any(frame["orders"]):
+            frame = await client.wait_for("frame")
+        orders = [ORDER_NAMES[order] for order in frame["orders"]]
+        assert orders == ["none" if m not in mates else "screen" if m == mates[-1] else "hold" for m in range(5)]
+        for order, words in (("dance", "does not exist"), ("focus", "has no target")):
+            client.send(play.OrderMates(order=order))
+            assert words in (await client.wait_for("error"))["text"]
+        client.send(play.OrderMates(order="hold", mech=names[5]))
+        assert "has no team mate" in (await client.wait_for("error"))["text"]
+    assert play.ORDERS == ORDER_NAMES
 
 
 @pytest.mark.long

@@ -399,11 +399,12 @@ export const SUITES: Record<ChassisName, Suite> = {
 };
 export const ACTION_NAMES = ["forward", "strafe", "vertical", "yaw_rate", "primary", "vent", "secondary", "tertiary", "special", "target_0", "target_1", "target_2", "target_3", "target_4", "sort_closest", "sort_biggest", "sort_damaged", "hostile_only", "message_0", "message_1", "message_2", "message_3", "message_4", "message_5", "message_6", "message_7"] as const;
 export const ECCM_ABOVE = 0.5078740157480315; // a scout's secondary control above 0 is ECM up to this
-export const PLAY_VERSION = 3;
+export const PLAY_VERSION = 4;
 export const PLAY_MAX_CLIENT_BYTES = 4096;
 export const PLAY_MAX_CLIENT_RATE = 60;
 export const PLAY_MAX_RUNS = 1024;
 export const PLAY_SEAT_HOLD_S = 60.0;
+export const PLAY_ORDERS = ["none", "hold", "advance", "flank_left", "flank_right", "focus", "screen", "retreat"] as const;
 export const PLAY_OWN_COLUMNS = ["x", "y", "z", "vx", "vy", "vz", "yaw", "hp", "leg_hp", "heat", "stability", "flags", "focus", "painter"] as const;
 export const PLAY_SENSE_COLUMNS = ["targeted", "under_fire", "hit_ahead", "hit_left", "missile_inbound", "sensor_quality", "jam", "suppressed", "noise_front_left", "noise_front_right", "noise_rear_left", "noise_rear_right", "in_zone", "zone_control"] as const;
 export const PLAY_CONTACT_COLUMNS = ["mech", "team", "chassis", "x", "y", "z", "vx", "vy", "vz", "yaw", "age", "certainty", "hull", "heat", "stability", "flags", "slot"] as const;
@@ -463,6 +464,12 @@ export interface PlayInput {
 export interface PlayWatch {
   t: "watch";
   step?: -1 | 1;
+}
+/** Order a team mate of the pack, or all; FOCUS names the pilot's target, SCREEN its mech. */
+export interface PlayOrderMates {
+  t: "orders";
+  order: string;
+  mech?: string;
 }
 /** Pause, slow motion or faster time; only while one human plays. */
 export interface PlayPace {
@@ -562,6 +569,7 @@ export interface PlayFrame {
   edits: Uint8Array;
   score: number[];
   holds: number[];
+  orders: number[];
   killer: number[];
 }
 /** Progress of loading a match (``id`` -1) or of a what-if or coach request. */
@@ -616,5 +624,5 @@ export interface PlayPong {
   n: number;
   tick: number;
 }
-export type PlayRequest = PlayHello | PlayTake | PlayLeave | PlayInput | PlayWatch | PlayPace | PlayStart | PlayWhatIf | PlayCoach | PlayCancel | PlayPing;
+export type PlayRequest = PlayHello | PlayTake | PlayLeave | PlayInput | PlayWatch | PlayOrderMates | PlayPace | PlayStart | PlayWhatIf | PlayCoach | PlayCancel | PlayPing;
 export type PlayMessage = PlayWelcome | PlaySessionState | PlayBegin | PlayFrame | PlayProgress | PlayWhatIfResult | PlayCoached | PlayEnded | PlayProblem | PlayPong;

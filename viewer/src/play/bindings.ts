@@ -2,6 +2,7 @@
 // number in the standard mapping. Every row can be changed; changes are kept in the browser's storage. Pure.
 
 import { SIGNS, placeLabel } from "../keys";
+import type { PLAY_ORDERS } from "../protocol.gen";
 import { parseFields } from "../storage";
 
 export type Command =
@@ -19,6 +20,8 @@ export type Command =
   | "eccm"
   | "vent"
   | "next_target"
+  | "next_mate"
+  | `order_${(typeof PLAY_ORDERS)[number]}`
   | "pause"
   | "slower"
   | "faster"
@@ -28,7 +31,7 @@ export type Command =
 export interface CommandRow {
   readonly command: Command;
   readonly label: string;
-  readonly group: "Move" | "Weapons" | "Systems" | "Session";
+  readonly group: "Move" | "Weapons" | "Pack" | "Systems" | "Session";
   readonly keys: readonly string[]; // KeyboardEvent.code, or Mouse0 to Mouse2
   readonly buttons: readonly number[]; // of a gamepad
 }
@@ -54,6 +57,15 @@ export const COMMANDS: readonly CommandRow[] = [
   row("Weapons", "tertiary", "Tertiary trigger", ["KeyF", "Mouse1"], [5]),
   row("Weapons", "special", "Special trigger: smoke", ["KeyG"], [4]),
   row("Weapons", "next_target", "Next target", ["KeyT", "Tab"], [2]),
+  row("Pack", "next_mate", "Mate to order: all, or one", ["KeyX"]),
+  row("Pack", "order_none", "No order", ["Digit0"]),
+  row("Pack", "order_hold", "Order: hold your place", ["Digit1"]),
+  row("Pack", "order_advance", "Order: advance on the zone", ["Digit2"]),
+  row("Pack", "order_flank_left", "Order: flank left", ["Digit3"]),
+  row("Pack", "order_flank_right", "Order: flank right", ["Digit4"]),
+  row("Pack", "order_focus", "Order: focus my target", ["Digit5"]),
+  row("Pack", "order_screen", "Order: screen me", ["Digit6"]),
+  row("Pack", "order_retreat", "Order: retreat", ["Digit7"]),
   row("Systems", "vent", "Vent heat", ["KeyV"], [1]),
   row("Systems", "eccm", "ECCM of a scout", ["KeyC"], [3]),
   row("Session", "pause", "Pause (when alone)", ["KeyP"], [9]),

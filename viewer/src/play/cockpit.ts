@@ -2,7 +2,7 @@
 // session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
 
 import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
-import { EventKind, MechFlag, type PlayEnded } from "../protocol.gen";
+import { EventKind, MechFlag, PLAY_ORDERS, type PlayEnded } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { policyName, rangeText } from "../text";
 import { clockText, pointsText } from "../timeline";
@@ -53,6 +53,8 @@ export interface CockpitActions {
   coach(): void;
 }
 
+const words = (order: number) => (order > 0 ? PLAY_ORDERS[order].replace("_", " ") : "–");
+
 interface Tile {
   readonly root: HTMLElement;
   readonly fill: HTMLElement;
@@ -84,6 +86,7 @@ export class Cockpit {
   private readonly status = el("span", { class: "cockpit-status small" });
   private readonly pause: HTMLButtonElement;
   private readonly hint = el("div", { class: "cockpit-hint" });
+  private readonly orders = el("div", { class: "panel cockpit-orders small", aria: { label: "Orders of the pack" } });
   private readonly holds = el("div", { class: "cockpit-holds" });
   private readonly marker = el("i", { class: "cockpit-marker", aria: { hidden: "true" } });
   private readonly dealt = el("b", { class: "cockpit-dealt" });
@@ -165,6 +168,7 @@ export class Cockpit {
       this.hint,
       el("div", { class: "cockpit-systems" }, [this.gauges, this.weapons]),
       this.target,
+      this.orders,
       this.lesson,
       this.aftermath.report,
       this.aftermath.bar,
@@ -230,6 +234,7 @@ export class Cockpit {
     this.slowAt = now;
     this.showWords(live, way.distance);
     this.showTarget(live);
+    this.showOrders();
     this.showCard(live, now);
     this.showLesson(live, now);
   }
@@ -304,6 +309,15 @@ export class Cockpit {
     const hint = mouse ? "Click to aim with the mouse; Esc releases it." : "";
     setText(this.hint, play.problem || hint);
     this.hint.classList.toggle("problem-line", play.problem !== "");
+  }
+
+  /** Show the orders of the team mates, the mark is at those that get the next one. */
+  private showOrders(): void {
+    const { mates, mate } = this.play;
+    const lines = mates.map(({ name, order }) => `${[name, ""].includes(mate) ? "▸" : " "} ${name} ${words(order)}`);
+    const keys = `${this.keyOf("order_none")}–${this.keyOf("order_retreat")} order, ${this.keyOf("next_mate")} mate`;
+    setText(this.orders, [...lines, keys].join("\n"));
+    this.orders.hidden = mates.length === 0 || !this.play.alive || this.play.tutorial;
   }
 
   private showTarget(live: LiveMatch): void {

@@ -129,6 +129,8 @@ export class LiveMatch {
   tick: number;
   /** Why each weapon would not fire, an index of `PLAY_HOLDS` by weapon. */
   holds: readonly number[] = [];
+  /** Order of each mech of the pilot's pack. */
+  orders: readonly number[] = [];
   /** Damage that the pilot has done to hostiles. */
   dealt = 0;
   /** How the pilot's mech was destroyed, null while it lives. */
@@ -185,6 +187,7 @@ export class LiveMatch {
       (row) => Number.isInteger(row.mech) && row.mech >= 0 && row.mech < count && row.mech !== pilot,
     );
     this.holds = frame.holds;
+    this.orders = frame.orders;
     this.place(mech);
     this.addEvents(rowsOf(frame.events, protocol.PLAY_EVENT_COLUMNS), frame.tick);
     this.remember(frame, mech, mates);

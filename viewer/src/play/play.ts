@@ -147,6 +147,8 @@ export class Play {
     const { live } = session;
     if (live?.watching && this.spectate(command)) return;
     if (command === "next_target") session.nextTarget();
+    else if (command === "next_mate") session.nextMate();
+    else if (command.startsWith("order_")) session.order(command.slice("order_".length));
     else if (command === "pause") session.togglePause();
     else if (command === "slower" || command === "faster") session.changePace(command === "faster" ? 1 : -1);
     else if (command === "help") this.showControls();

@@ -15,6 +15,7 @@ import { PlaySocket } from "./socket";
 import { recall, remember } from "../storage";
 
 const INPUT_MS = 1000 / (PLAY_MAX_CLIENT_RATE - 12); // least time between two inputs; other messages need room
+const PACK = 5; // mechs
 const PACES = [0.1, 0.25, 0.5, 1, 2, 4] as const;
 const SMOOTHED = 0.2; // weight of a new latency
 const MOST_LATENCIES = 400;
@@ -448,6 +449,28 @@ export class PlaySession {
     const listed = this.live?.match.pilot?.contacts.filter(({ listed: shown }) => shown) ?? [];
     const at = listed.findIndex(({ mech }) => mech === this.target);
     this.target = listed[(at + 1) % Math.max(1, listed.length)]?.mech ?? -1;
+  }
+
+  mate = ""; // team mate that gets the next order, "" all
+
+  /** Choose the next team mate of the pack for orders, after the last one all. */
+  nextMate(): void {
+    const names = ["", ...this.mates.map(({ name }) => name)];
+    this.mate = names[(names.indexOf(this.mate) + 1) % names.length];
+  }
+
+  order(name: string): void {
+    this.send({ t: "orders", order: name, mech: this.mate });
+  }
+
+  /** Team mates of the pilot's pack, with the index of their order. */
+  get mates(): { name: string; order: number }[] {
+    const { live } = this;
+    if (!live) return [];
+    const { roster } = live.match.header;
+    const first = live.pilot - (live.pilot % PACK);
+    const rows = live.orders.map((order, i) => ({ name: roster[first + i].name, order, mech: first + i }));
+    return rows.filter(({ mech }) => mech !== live.pilot && this.isAlive(mech));
   }
 
   get alive(): boolean {
