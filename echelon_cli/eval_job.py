@@ -54,16 +54,26 @@ def start(
     notify: Sequence[str] = (),
     as_json: bool = False,
     mates: Sequence[Opponent] = (),
+    sizes: Sequence[tuple[int, int]] = (),
 ) -> Follower | None:
     """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
 
-    At most one opponent is a policy. With ``mates`` teamwork is measured. With ``queue`` the job is queued, and None is
+    At most one opponent is a policy. With ``mates`` teamwork is measured; ``sizes`` are edge and packs (0 for those of
+    the training) of each cell of a matrix. With ``queue`` the job is queued, and None is
     returned. ``ValueError`` where a policy cannot be read; then no folder is left.
     """
+    from echelon.gen.spawn import check_world_fits
     from echelon.jobs.evaluations import open_policy
     from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.tickets import resolved_device
-    from echelon.training.eval_plan import EvalPlan, batch_seeds, check_interfaces, environment_of, scripted_meta
+    from echelon.training.eval_plan import (
+        EvalPlan,
+        GameSize,
+        batch_seeds,
+        check_interfaces,
+        environment_of,
+        scripted_meta,
+    )
 
     with usage_errors():
         observers = requested(notify)
@@ -71,6 +81,13 @@ def start(
     meta = scripted_meta() if policy is None else policy.meta
     with usage_errors():
         env = environment_of(meta, options.size, options.maps)
+        games = [
+            environment_of(meta, edge or env.world.size_x, options.maps, packs or env.num_packs)
+            for edge, packs in sizes
+        ]
+        for game in games:
+            check_world_fits(game.world, game.num_packs)
+    device = resolved_device(options.device)
     opponent = next((opponent for opponent in opponents if opponent.path), None)
     other = open_policy(opponent.path) if opponent and opponent.path else None
     if opponent is not None and other is not None and policy is not None:
@@ -97,7 +114,11 @@ def start(
         ladder=ladder,
         mates=tuple(dict.fromkeys(mate.title for mate in mates)),
         has_messages=env.observe_comms and env.enable_comm and env.comm_dim > 0,
-        batch_seeds=batch_seeds(env, resolved_device(options.device)),
+        batch_seeds=batch_seeds(env, device),
+        games=tuple(
+            GameSize(edge=game.world.size_x, packs=game.num_packs, batch_seeds=batch_seeds(game, device))
+            for game in games
+        ),
         run=str(home.absolute()) if home else "",
         replay_prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{int(meta.get('update', 0)):06d}",
     )

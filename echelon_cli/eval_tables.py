@@ -15,7 +15,24 @@ Result = Mapping[str, Any]
 
 
 def show_result(result: Result) -> None:
-    show_ladder(result) if "levels" in result else show_single(result)
+    show = show_ladder if "levels" in result else show_matrix if "cells" in result else show_single
+    show(result)
+
+
+def show_matrix(result: Result) -> None:
+    """Print a table of win rates for mean and one for sampled actions: map edges down, packs per team across."""
+    cells = {(cell["edge"], cell["packs"]): cell for cell in result["cells"]}
+    edges, packs = (list(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
+    kinds = {"win_rate": ("wins", _interval), "sampled_win_rate": ("wins, sampled actions", _sampled_interval)}
+    for rate, (title, bounds) in kinds.items():
+        if all(cell[rate] is None for cell in result["cells"]):
+            continue
+        rows = [
+            (edge, *(f"{percent(cells[edge, n][rate])} ({bounds(cells[edge, n])})" for n in packs)) for edge in edges
+        ]
+        output.show_table((f"{title}: edge [vox]", *(f"{n} packs" for n in packs)), rows)
+    output.print_line(f"against {_against(result)}; {2 * result['seeds']} episodes per cell")
+    output.print_line(f"{result['checkpoint']} {result['id']}".rstrip())
 
 
 def show_single(result: Result) -> None:

@@ -178,8 +178,9 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
     position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
     played = played_parts(paths.matches, plan)
-    batch_size = 2 * max(map(len, plan.batches()))
-    require_match_memory(matches.env, batch_size, matches.plan.device)
+    batch_size = 2 * max(len(each.positions) for each in plan.rounds())
+    for game, positions, _ in plan.rounds():
+        require_match_memory(matches.env_of(game), 2 * len(positions), matches.plan.device)
     link.emit(EventStart(device=matches.plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
 
     def on_step(finished: int) -> None:
@@ -200,9 +201,11 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     if len(played) < len(plan.parts()):
         link.emit(EventEnd(reason="stopped", **position))
         return
-    stats = {opponent: matches.stats(opponent, played) for opponent in plan.opponents}
+    stats = {} if plan.games else {opponent: matches.stats(opponent, played) for opponent in plan.opponents}
     replays = sorted(result.replay for part in played.values() for result in part.results if result.replay)
-    result = {**matches.result(stats, replays), **matches.teamwork(played), "job": paths.id}
+    result = {
+        **matches.result(stats, replays), **matches.teamwork(played), **matches.matrix(played), "job": paths.id
+    }  # fmt: skip
     atomic_write(paths.result, json.dumps(strict(result)) + "\n")
     for opponent, found in stats.items():
         event = matches.event(opponent, found, paths.id)

@@ -16,13 +16,14 @@ import torch
 
 from echelon import champion
 from echelon.arena.ratings import policy_rating
+from echelon.config import EnvConfig
 from echelon.config.seeds import eval_seeds
 from echelon.replay.header import TeamInfo
 from echelon.rl.weights import load_policy
 from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
-from echelon.training.eval_plan import Condition, EvalPart, EvalPlan, environment_of, scripted_meta
+from echelon.training.eval_plan import Condition, EvalPart, EvalPlan, GameSize, environment_of, scripted_meta
 from echelon.training.evaluation import MakeEnv, ScriptedPolicy, eval_event, make_eval_env, play_episodes
 from echelon.training.opponents.fixed import play_against
 from echelon.training.opponents.outcomes import team_hit_points
@@ -56,6 +57,9 @@ class EvalMatches:
         self.env = environment_of(self.meta, plan.size, plan.maps)
         self.seeds = eval_seeds(plan.seeds)
 
+    def env_of(self, game: GameSize | None) -> EnvConfig:
+        return self.env if game is None else environment_of(self.meta, game.edge, self.plan.maps, game.packs)
+
     @property
     def update(self) -> int:
         return int(self.meta.get("update", 0))
@@ -82,12 +86,13 @@ class EvalMatches:
         ``on_step`` is called before every step with the number of finished matches of the part, ``progress`` while maps
         are made and kernels are compiled.
         """
-        for number, positions in enumerate(self.plan.batches()):
-            parts = [part for part in self.plan.parts() if part.batch == number and part not in done]
+        for game, positions, every in self.plan.rounds():
+            parts = [part for part in every if part not in done]
             if not parts:
                 continue
+            env = self.env_of(game)
             batch = make_eval_env(
-                self.env,
+                env,
                 [self.seeds[i] for i in positions],
                 weapon_prob=self.plan.weapon_prob,
                 skill=level_of(parts[0].opponent) or "medium",
@@ -100,13 +105,13 @@ class EvalMatches:
             try:
                 for part in parts:
                     began = time.perf_counter()
-                    results = self._play(part, batch, positions, on_step)
+                    results = self._play(part, batch, env, positions, on_step)
                     yield PlayedPart(part=part, results=results, duration_s=time.perf_counter() - began)
             finally:
                 batch.close()
 
     def _play(
-        self, part: EvalPart, batch: BatchedEnv, positions: range, on_step: Callable[[int], object]
+        self, part: EvalPart, batch: BatchedEnv, env: EnvConfig, positions: range, on_step: Callable[[int], object]
     ) -> tuple[EpisodeResult, ...]:
         """Return the results of a part in the order in which its matches ended."""
         if level := level_of(part.opponent):
@@ -114,11 +119,11 @@ class EvalMatches:
         is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
         recording = self._recording(part, batch, positions) if is_recorded else None
         counter, finished = ActionCounter(batch), _FinishedMatches(batch)
-        watcher = TeamworkObserver(batch, self.env.dt_act) if self.plan.mates else None
+        watcher = TeamworkObserver(batch, env.dt_act) if self.plan.mates else None
         records = play_episodes(
             self._pilot(self.plan.conditions[part.condition], batch, positions),
             batch,
-            self.env.max_steps,
+            env.max_steps,
             deterministic=part.deterministic,
             # an episode has the same noise in whichever batch it is
             noise_seed=[side * self.plan.seeds + i for side in (0, 1) for i in positions],
@@ -127,7 +132,7 @@ class EvalMatches:
             opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
         replays = {} if recording is None else _replays(recording)
-        full_hp, layout, counts = team_hit_points(self.env), RowLayout(batch), counter.counts()
+        full_hp, layout, counts = team_hit_points(env), RowLayout(batch), counter.counts()
         teamwork = watcher.results() if watcher else [None] * len(counts)
         results = [episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records]
         return tuple(replace(each, teamwork=teamwork[r.env]) for each, r in zip(results, records, strict=True))
@@ -176,11 +181,14 @@ class EvalMatches:
         own = "champion" if Path(self.plan.target) == champion.FOLDER else f"update {self.update}"
         return own if self.policy else level_of(self.plan.target) or "", level_of(opponent) or opponent
 
-    def stats(self, opponent: str, played: Mapping[EvalPart, PlayedPart]) -> EvalStats:
-        """Return the statistics against an opponent, from all its parts."""
+    def stats(
+        self, opponent: str, played: Mapping[EvalPart, PlayedPart], condition: str = EvalPart.condition
+    ) -> EvalStats:
+        """Return the statistics against an opponent, from all its parts in a condition."""
         by_mode = []
         for mode in self.plan.modes:
-            parts = [played[p] for p in self.plan.parts() if replace(p, batch=0) == EvalPart(0, opponent, mode)]
+            same = EvalPart(0, opponent, mode, condition)
+            parts = [played[p] for p in self.plan.parts() if replace(p, batch=0) == same]
             results = [result for part in parts for result in part.results]
             by_mode.append(statistics_of(results, sum(part.duration_s for part in parts)))
         return mean_and_sampled(*by_mode) if len(by_mode) > 1 else by_mode[0]
@@ -213,6 +221,12 @@ class EvalMatches:
             results.setdefault(part.condition, []).extend(played[part].results)
         return {"teamwork": summary(self.plan.conditions, results)} if self.plan.mates else {}
 
+    def matrix(self, played: Mapping[EvalPart, PlayedPart]) -> dict[str, Any]:
+        """Return the statistics of every size as plain values; empty for a plan without sizes."""
+        (opponent, *_), games = self.plan.opponents, self.plan.games
+        cells = [{**asdict(game), **asdict(self.stats(opponent, played, game.title))} for game in games]
+        return {"opponent": opponent, "cells": cells} if games else {}
+
     def result(self, stats: dict[str, EvalStats], replays: Sequence[str]) -> dict[str, Any]:
         """Return the task and the statistics by opponent as plain values."""
         env, plan = self.env, self.plan
@@ -232,6 +246,8 @@ class EvalMatches:
         if plan.ladder:
             names = {name: name.removeprefix(f"{SCRIPTED}:") for name in stats}
             return {**task, "levels": [{"level": names[name], **asdict(found)} for name, found in stats.items()]}
+        if plan.games:
+            return task
         ((opponent, found),) = stats.items()
         return {**task, "opponent": opponent, "replays": list(replays), **asdict(found)}
 

@@ -1,7 +1,7 @@
 """The plan of an evaluation job, which a command makes without loading torch."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Interval
 
@@ -52,6 +52,21 @@ class Condition:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GameSize:
+    """Size of a game, a cell of a matrix."""
+
+    edge: Annotated[int, Interval(ge=20, le=200)]
+    """Map edge [vox]."""
+    packs: Annotated[int, Interval(ge=1, le=20)]
+    """Packs per team."""
+    batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
+
+    @property
+    def title(self) -> str:
+        return f"{self.edge} vox, {self.packs} packs"
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvalPlan(EvalOptions):
     """What an evaluation job plays; stored in its spec."""
 
@@ -71,6 +86,8 @@ class EvalPlan(EvalOptions):
     """Policies and levels that control a part of the team in turn; with some, teamwork is measured."""
     has_messages: bool = False
     """Whether the policy observes messages, which are then changed too."""
+    games: tuple[GameSize, ...] = ()
+    """Sizes that are played in turn, the cells of a matrix; without any, that of the training with ``size``."""
     batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]
     run: str = ""
     """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
@@ -98,6 +115,8 @@ class EvalPlan(EvalOptions):
     @property
     def conditions(self) -> dict[str, Condition]:
         """Conditions by title, the usual one first; teamwork is measured by comparison with it."""
+        if self.games:
+            return {game.title: Condition() for game in self.games}
         heard = [Condition(messages=each) for each in ("zeroed", "shuffled") if self.has_messages and self.mates]
         mixed = [Condition(own, mate) for mate in self.mates for own in range(PACK_SIZE)]
         return {condition.title: condition for condition in (Condition(), *heard, *mixed)}
@@ -111,20 +130,28 @@ class EvalPlan(EvalOptions):
     def matches(self) -> int:
         return sum(self.parts().values())
 
-    def batches(self) -> list[range]:
-        """Return the positions of each batch in the list of seeds; sizes differ by at most one."""
-        count = -(-self.seeds // self.batch_seeds)
+    def batches(self, most: int = 0) -> list[range]:
+        """Return the positions of each batch of ``most`` seeds in their list; sizes differ by at most one."""
+        count = -(-self.seeds // (most or self.batch_seeds))
         return [range(i * self.seeds // count, (i + 1) * self.seeds // count) for i in range(count)]
+
+    def rounds(self) -> "list[Round]":
+        """Return the parts in order of play, those together that are played in one batch of environments."""
+        titles = [(game, [game.title]) for game in self.games] or [(None, list(self.conditions))]
+        return [
+            Round(game, positions, [
+                EvalPart(batch, opponent, mode, condition)
+                for opponent in self.opponents
+                for mode in self.modes
+                for condition in conditions
+            ])
+            for game, conditions in titles
+            for batch, positions in enumerate(self.batches(game.batch_seeds if game else 0))
+        ]  # fmt: skip
 
     def parts(self) -> "dict[EvalPart, int]":
         """Return every part in order of play, with its number of matches."""
-        return {
-            EvalPart(batch, opponent, mode, condition): 2 * len(positions)
-            for batch, positions in enumerate(self.batches())
-            for opponent in self.opponents
-            for mode in self.modes
-            for condition in self.conditions
-        }
+        return {part: 2 * len(each.positions) for each in self.rounds() for part in each.parts}
 
 
 @dataclass(frozen=True)
@@ -137,15 +164,27 @@ class EvalPart:
     condition: str = EventEvalBatch.condition
 
 
+class Round(NamedTuple):
+    """Parts of the same size and seeds."""
+
+    game: GameSize | None
+    positions: range
+    """Positions of the seeds in their list."""
+    parts: list[EvalPart]
+
+
 def batch_seeds(env: EnvConfig, device: str) -> int:
     """Return the most seeds of a batch for environments of this size."""
     return max(1, ROWS_PER_BATCH[device.partition(":")[0]] // (2 * env.team_size))
 
 
-def environment_of(meta: dict[str, Any], size: int | None = None, maps: Fairness | None = None) -> EnvConfig:
-    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] and this fairness if given."""
+def environment_of(
+    meta: dict[str, Any], size: int | None = None, maps: Fairness | None = None, packs: int | None = None
+) -> EnvConfig:
+    """Return the environment a policy was trained in, with maps of edge ``size`` [vox], fairness and packs if given."""
     env = env_config_of(meta)
     env = env if maps is None else with_fairness(env, maps)
+    env = env if packs is None else replace(env.without_ranges(), num_packs=packs)
     return env if size is None else replace(env, world=replace(env.world, size_x=size, size_y=size))
 
 

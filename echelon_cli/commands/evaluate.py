@@ -59,7 +59,13 @@ def evaluate(
         ),
     ] = None,
     weapon_prob: WeaponOption = 1.0,
-    size: Annotated[int | None, option("--size", "Map edge [vox]; default: that of the training.")] = None,
+    edges: Annotated[
+        str | None, option("--size", "Map edge [vox], or several for a matrix; default: that of the training.", "LIST")
+    ] = None,
+    packs: Annotated[
+        str | None,
+        option("--packs", "Packs per team, or several for a matrix; default: those of the training.", "LIST"),
+    ] = None,
     maps: MapsOption = None,
     stochastic: Annotated[
         bool, option("--stochastic", "Play sampled actions only, not mean actions and then sampled ones.")
@@ -115,6 +121,10 @@ def evaluate(
         raise typer.BadParameter("--with is given without --teamwork, which plays mixed teams; add it")
     if teamwork and (ladder or record or isinstance(policy, str)):
         raise typer.BadParameter("--teamwork takes a policy, not a level; drop --ladder and --record")
+    sizes = sizes_of(edges, packs)
+    if sizes and (ladder or teamwork or record):
+        raise typer.BadParameter("a matrix plays one opponent; drop --ladder, --teamwork and --record")
+    size = int(edges) if edges and not sizes else None
     opponents = [opponent_of(opponent or (STAND_IN if teamwork else None))] if not ladder else ladder_opponents(policy)
     if isinstance(policy, str) and opponents[0].path:
         raise typer.BadParameter("a scripted level is evaluated against other levels; for policies swap the two")
@@ -125,10 +135,25 @@ def evaluate(
     follower = eval_job.start(
         policy, opponents, options, ladder=ladder, record=record, queue=queue, notify=notify or (), as_json=as_json,
         mates=[opponent_of(mate, "--with") for mate in (STAND_IN, *(mates or ()))] if teamwork else (),
+        sizes=sizes,
     )  # fmt: skip
     if follower is None:
         return output.DONE
     return eval_job.follow(follower, detach=detach, as_json=as_json)
+
+
+def sizes_of(edges: str | None, packs: str | None) -> list[tuple[int, int]]:
+    """Return map edge and packs of each cell of a matrix, 0 for those of the training; none for a single edge."""
+    found = []
+    for name, text, least, most in (("--size", edges, 20, 200), ("--packs", packs, 1, 20)):
+        words = text.split(",") if text is not None else ["0"]
+        if text is not None and not all(word.isdecimal() and least <= int(word) <= most for word in words):
+            raise typer.BadParameter(
+                f"{name} is {text!r}, expected {least} to {most}, or several such as {least},{most}"
+            )
+        found.append(list(map(int, words)))
+    is_matrix = packs is not None or len(found[0]) > 1
+    return [(edge, count) for edge in found[0] for count in found[1]] if is_matrix else []
 
 
 def ladder_opponents(policy: Path | str) -> list[Opponent]:

@@ -52,6 +52,32 @@ def test_plan_of_a_checkpoint_loads_neither_torch_nor_warp(repository):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=repository)
 
 
+def test_several_sizes_are_a_matrix(echelon, tmp_path):
+    one = str(save(tmp_path / "one", 1, env=SHORT))
+    few = ("--seeds", "1", "--threads", "1")
+    code, text, _ = echelon("eval", one, *few, "--size", "40,50", "--packs", "1,2", "--opponent", "easy")
+    assert code == 0 and "2 episodes per cell" in text and "against heuristic:easy" in text
+    for title in ("wins", "wins, sampled actions"):
+        (head,) = (line for line in text.splitlines() if line.strip().startswith(f"{title}: edge"))
+        assert head.split()[-4:] == ["1", "packs", "2", "packs"]
+    cells = parsed(echelon("eval", one, *few, "--packs", "2", "--json")[1])["cells"]
+    assert [(cell["edge"], cell["packs"], cell["episodes"]) for cell in cells] == [(40, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--size", "10,60"), "--size is '10,60', expected 20 to 200, or several such as 20,200"),
+        (("--packs", "two"), "--packs is 'two', expected 1 to 20, or several such as 1,20"),
+        (("--packs", "1,2", "--ladder"), "a matrix plays one opponent; drop --ladder, --teamwork and --record"),
+        (("--size", "40", "--packs", "20"), "world of 40x40 is too small to spawn 20 packs per team"),
+    ],
+)
+def test_a_matrix_that_cannot_be_played_is_refused(echelon, tmp_path, words, message):
+    code, _, text = echelon("eval", str(save(tmp_path / "one", 1, env=SHORT)), *words)
+    assert code == 2 and message in " ".join(text.split())
+
+
 def test_eval_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
     one, two = save(tmp_path / "one", 1, env=SHORT), save(tmp_path / "two", 2, env=SHORT)
     with Store(league_path()) as store:

@@ -18,7 +18,7 @@ from echelon.rl.checkpoint import find_checkpoint
 from echelon.telemetry.lines import MAX_RECORD_BYTES, to_json
 from echelon.telemetry.log import EventLog
 from echelon.training.eval_job import EvalMatches, PlayedPart
-from echelon.training.eval_plan import ROWS_PER_BATCH, EvalPart, EvalPlan, batch_seeds
+from echelon.training.eval_plan import ROWS_PER_BATCH, EvalPart, EvalPlan, GameSize, batch_seeds
 from echelon.training.evaluation import evaluate_ladder
 from echelon.training.weights import export_checkpoint
 from tests.arena.policy_files import SMALL, save
@@ -88,6 +88,23 @@ def test_one_batch_equals_the_evaluation_in_one_go(folder):
         stats = EvalMatches(plan, folder).stats(names[level], parts)
         assert math.isfinite(stats.sampled_win_rate) and stats.actions and stats.returns_by_role
         assert replace(stats, duration_s=0.0) == replace(expected, duration_s=0.0)
+
+
+def test_a_cell_of_a_matrix_equals_the_evaluation_of_its_size(folder):
+    games = tuple(GameSize(edge=edge, packs=packs, batch_seeds=3) for edge in (40, 50) for packs in (1, 2))
+    plan = replace(PLAN, opponents=("heuristic:easy",), ladder=False, games=games)
+    parts = played(plan, folder)
+    assert sum(plan.parts().values()) == plan.matches == 4 * 3 * 2 * 2
+    assert EvalPlan.from_dict(json.loads(json.dumps(asdict(plan)))) == plan
+    matches = EvalMatches(plan, folder)
+    result = matches.matrix(parts)
+    assert result["opponent"] == "heuristic:easy" and len({cell["mean_return"] for cell in result["cells"]}) == 4
+    for game, cell in zip(games, result["cells"], strict=True):
+        world = replace(SHORT.world, size_x=game.edge, size_y=game.edge)
+        env = replace(SHORT, world=world, num_packs=game.packs)
+        alone = evaluate_ladder(matches.policy.policy, env, eval_seeds(3), ("easy",), threads=1)["easy"]
+        same = {**asdict(game), **asdict(replace(alone, duration_s=cell["duration_s"]))}
+        assert cell == same, "a cell is an evaluation"
 
 
 def test_resumed_evaluation_equals_undisturbed_one(folder, tmp_path):
