@@ -57,7 +57,7 @@ MISTAKES = (
     ("eval nobody", 3, "nobody"),
     ("eval fox --weapon-prob=3", 2, "--weapon-prob"),
     ("eval fox --maps foo", 2, "--maps"),
-    ("eval heuristic:easy --size 3", 2, "world.size_x is 3, expected"),
+    ("eval heuristic:easy --size 3", 2, "--size is '3', expected"),
     ("eval latest --device gpu9", 2, "'gpu9'"),
     ("policy export fox", 2, "nothing to export, expected one of --torchscript, --onnx"),
     ("policy export latest --weights none/a", 1, NO_FOLDER),
