@@ -30,7 +30,7 @@ def show_matrix(result: Result) -> None:
         rows = [
             (edge, *(f"{percent(cells[edge, n][rate])} ({bounds(cells[edge, n])})" for n in packs)) for edge in edges
         ]
-        output.show_table((f"{title}: edge [vox]", *(f"{n} packs" for n in packs)), rows)
+        output.show_table((f"{title}: edge [vox]", *(f"{n} packs" if n > 1 else "1 pack" for n in packs)), rows)
     output.print_line(f"against {_against(result)}; {2 * result['seeds']} episodes per cell")
     output.print_line(f"{result['checkpoint']} {result['id']}".rstrip())
 

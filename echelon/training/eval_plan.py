@@ -63,7 +63,7 @@ class GameSize:
 
     @property
     def title(self) -> str:
-        return f"{self.edge} vox, {self.packs} packs"
+        return f"{self.edge} vox, {self.packs} packs" if self.packs > 1 else f"{self.edge} vox"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ def test_several_sizes_are_a_matrix(echelon, tmp_path):
     assert code == 0 and "2 episodes per cell" in text and "against heuristic:easy" in text
     for title in ("wins", "wins, sampled actions"):
         (head,) = (line for line in text.splitlines() if line.strip().startswith(f"{title}: edge"))
-        assert head.split()[-4:] == ["1", "packs", "2", "packs"]
+        assert head.split()[-4:] == ["1", "pack", "2", "packs"]
     cells = parsed(echelon("eval", one, *few, "--packs", "2", "--json")[1])["cells"]
     assert [(cell["edge"], cell["packs"], cell["episodes"]) for cell in cells] == [(40, 2, 2)]
 
