@@ -58,9 +58,9 @@ def start(
 ) -> Follower | None:
     """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
 
-    At most one opponent is a policy. With ``mates`` teamwork is measured; ``sizes`` are edge and packs (0 for those of
-    the training) of each cell of a matrix. With ``queue`` the job is queued, and None is
-    returned. ``ValueError`` where a policy cannot be read; then no folder is left.
+    At most one opponent is a policy. With ``mates`` teamwork is measured; ``sizes`` are edge and packs of each cell of
+    a matrix, 0 for those of the training. With ``queue`` the job is queued, and None is returned. ``ValueError`` where
+    a policy cannot be read; then no folder is left.
     """
     from echelon.gen.spawn import check_world_fits
     from echelon.jobs.evaluations import open_policy

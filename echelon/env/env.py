@@ -29,7 +29,7 @@ from echelon.replay.schema import SUFFIX
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
 from echelon.sim.overrides import Overrides, apply_overrides
-from echelon.sim.time_limit import limits_of, steps_of
+from echelon.sim.time_limit import limits_of
 
 NAME = "match"
 
@@ -248,7 +248,7 @@ class EchelonEnv:
         self._engine.reset()
         self.agents = list(self.possible_agents)
         self.last_reset_seed = episode_seed
-        self.max_steps, (_, self.zone_score_to_win) = steps_of(cfg, episode_seed), limits_of(cfg, episode_seed)
+        self.max_steps, _, self.zone_score_to_win = limits_of(cfg, episode_seed)
         self.last_outcome = None
         self.stats = {team: dict.fromkeys(STATS, 0.0) for team in WINNERS[:2]}
         if self._recorder is not None:

@@ -127,15 +127,16 @@ def played_parts(path: Path, plan: EvalPlan) -> dict[EvalPart, PlayedPart]:
 
     read = validator(list[EpisodeResult]).validate_python
     found: dict[EvalPart, PlayedPart] = {}
+    planned = plan.parts()
     for event in read_events(path)[0]:
         if not isinstance(event, EventEvalBatch):
             continue
         part = EvalPart(event.batch, event.opponent, event.deterministic, event.condition)
         with contextlib.suppress(ValueError):
             results = tuple(read(event.results))
-            if plan.parts().get(part) == len(results):
+            if planned.get(part) == len(results):
                 found.setdefault(part, PlayedPart(part=part, results=results, duration_s=event.duration_s))
-    return {part: found[part] for part in plan.parts() if part in found}
+    return {part: found[part] for part in planned if part in found}
 
 
 def batch_event(played: Mapping[EvalPart, PlayedPart], newest: PlayedPart, plan: EvalPlan) -> EventEvalBatch:
@@ -183,8 +184,10 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         require_match_memory(matches.env_of(game), 2 * len(positions), matches.plan.device)
     link.emit(EventStart(device=matches.plan.device, seed=matches.seeds[0], preset="eval", num_envs=batch_size))
 
+    planned = plan.matches
+
     def on_step(finished: int) -> None:
-        link.report(sum(len(part.results) for part in played.values()) + finished, plan.matches, "matches")
+        link.report(sum(len(part.results) for part in played.values()) + finished, planned, "matches")
         if link.should_stop() >= LEVEL_ABANDON:
             raise _Abandoned
 
@@ -212,7 +215,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         link.emit(event)
         if plan.run:
             _append(RunPaths(Path(plan.run)), event, link)
-    link.emit(EventEnd(reason="completed", episodes=plan.matches, **position))
+    link.emit(EventEnd(reason="completed", episodes=planned, **position))
 
 
 def _append(run: RunPaths, event: EventEval, link: RunLink) -> None:

@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import multiprocessing
 import os
 import sys
 from typing import NoReturn
@@ -15,8 +14,9 @@ def leave(code: int) -> NoReturn:
     this one has started by multiprocessing are terminated: exit functions would wait for their work, and for ever for
     one whose pool has not told it yet that it is to end.
     """
-    for process in multiprocessing.active_children():
-        process.terminate()
+    if loaded := sys.modules.get("multiprocessing"):  # which a command line that starts no process does not load
+        for process in loaded.active_children():
+            process.terminate()
     atexit._run_exitfuncs()
     # a stream that cannot be written: Python says so as it ends
     with contextlib.suppress(OSError, ValueError):

@@ -53,7 +53,7 @@ def build_header(
     cfg = batch.cfg
     tables = batch.tables(env)
     seed = int(_row(batch, "seed", env))
-    duration_s, score_to_win = limits_of(cfg, seed)
+    _, duration_s, score_to_win = limits_of(cfg, seed)
     return {
         "schema": [schema.SCHEMA_MAJOR, schema.SCHEMA_MINOR],
         "created": time.time(),

@@ -27,12 +27,8 @@ def winning_score(rules: Rules, seed: wp.uint32) -> float:
     return rules.score_to_win * (float(time_limit(rules, seed)) / float(rules.max_decisions))
 
 
-def steps_of(cfg: EnvConfig, seed: int) -> int:
-    """Return ``time_limit`` of an episode [environment steps]."""
-    return Stream(seed, StreamId.RUN, entity=int(LIMIT)).integers(cfg.min_steps, cfg.max_steps)
-
-
-def limits_of(cfg: EnvConfig, seed: int) -> tuple[float, float]:
-    """Return the time limit of an episode and its ``winning_score`` [s]."""
-    share = steps_of(cfg, seed) / cfg.max_steps
-    return cfg.max_episode_seconds * share, cfg.zone_score_to_win * share
+def limits_of(cfg: EnvConfig, seed: int) -> tuple[int, float, float]:
+    """Return ``time_limit`` of an episode in environment steps and [s], and its ``winning_score`` [s]."""
+    steps = Stream(seed, StreamId.RUN, entity=int(LIMIT)).integers(cfg.min_steps, cfg.max_steps)
+    share = steps / cfg.max_steps
+    return steps, cfg.max_episode_seconds * share, cfg.zone_score_to_win * share

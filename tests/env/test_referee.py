@@ -6,7 +6,7 @@ import pytest
 from echelon.env.observe.ego import EGO
 from echelon.env.referee import REASONS, WINNERS
 from echelon.sim.arsenal import Chassis
-from echelon.sim.time_limit import limits_of, steps_of
+from echelon.sim.time_limit import limits_of
 from tests.env.battle import Battle
 from tests.oracles import game as rules
 from tests.parity.scenes import assert_same, scatter, snapshots
@@ -86,7 +86,7 @@ def endgames(battle: Battle, rng: np.random.Generator) -> None:
     battle.put("alive", 1, half)
     score = rng.choice([0, 12.5, 29.7, 29.75, 29.9, 30.0], (envs, 2)).astype(np.float32)
     close = rng.random(envs) < 0.8
-    limits = np.array([steps_of(battle.cfg, int(seed)) for seed in battle["seed"]])
+    limits = np.array([limits_of(battle.cfg, int(seed))[0] for seed in battle["seed"]])
     score *= np.float32(limits / LIMIT)[:, None]
     score[close, 1] = score[close, 0] + margins[close, 1]
     battle.batch.set("score", score)
@@ -106,7 +106,7 @@ def endgames(battle: Battle, rng: np.random.Generator) -> None:
 
 def test_an_episode_samples_its_time_limit_and_winning_score():
     battle = Battle(envs=400, size=32, min_episode_seconds=45.0)
-    limits = [steps_of(battle.cfg, int(seed)) for seed in battle["seed"]]
+    limits = [limits_of(battle.cfg, int(seed))[0] for seed in battle["seed"]]
     assert min(limits) == 180 and max(limits) == LIMIT and len(set(limits)) > 50
     battle.batch.set("decision", np.array([limit - 2 for limit in limits], np.int32))
     battle.step()
@@ -115,7 +115,7 @@ def test_an_episode_samples_its_time_limit_and_winning_score():
     battle.step()
     assert {REASONS[r] for r in battle["reason"]} == {"time_up"}
     battle.engine.reset()
-    winning = np.array([limits_of(battle.cfg, int(seed))[1] for seed in battle["seed"]], np.float32)
+    winning = np.array([limits_of(battle.cfg, int(seed))[2] for seed in battle["seed"]], np.float32)
     wins = np.arange(400) % 2 == 0
     battle.batch.set("score", np.stack([winning - np.float32(0.5) * ~wins, 0 * winning], 1))
     battle.step()
@@ -132,7 +132,7 @@ def test_outcomes_and_flags_match_the_reference_on_random_states(shortest):
     expected = snapshots(battle)
     battle.play("referee", lambda: [x for x in battle.engine.decision() if x.phase == "referee"])
     for s in expected:
-        limit = steps_of(battle.cfg, int(s.seed))
+        limit = limits_of(battle.cfg, int(s.seed))[0]
         rules.referee(s, limit=limit, win=30.0 * limit / LIMIT)
     assert_same(battle, expected, "reason", "winner", "over", "timed_out", "ended", "terminated", "truncated",
                 "engaged", "score", "decision", "zone_tick", "zone_tonnage", "sum_return", "sum_terms",
