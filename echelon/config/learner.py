@@ -156,6 +156,8 @@ class PPOConfig:
     """Updates between releases of unused CUDA memory; 0 disables them."""
     ema_decay: Annotated[float, Interval(ge=0.0, le=0.999999)] = 0.0
     """Decay per update of the average of weights that is evaluated, saved and an opponent; 0 disables it."""
+    magnet_coef: NonNegative = 0.0
+    """Coefficient of the KL divergence to that average in the policy loss; needs ema_decay."""
     nonfinite_policy: Literal["raise", "skip", "reload"] = "raise"
     """Action on a non-finite loss or gradient: stop (raise), skip the minibatch, or reload the last checkpoint."""
 
@@ -164,6 +166,8 @@ class PPOConfig:
         low, high = ranges_of(PPOConfig)["ent_coef"]
         end = self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
         require(low <= end <= high, "ppo.ent_coef_end", end, f"{low:g} to {high:g}, or none")
+        draws = not self.magnet_coef or self.ema_decay > 0
+        require(draws, "ppo.magnet_coef", self.magnet_coef, "0 where ppo.ema_decay is 0")
         conflict = self.capture and (self.compile or self.activation_checkpointing)
         expected = "false where ppo.compile or ppo.activation_checkpointing is on"
         require(not conflict, "ppo.capture", self.capture, expected)

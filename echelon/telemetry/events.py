@@ -119,6 +119,8 @@ class EventUpdate(Event):
     lr_factor: float = 1.0
     """Factor on lr at the end of the update, which the KL divergence decides."""
     ent_coef: float = 0.0
+    magnet_kl: float = 0.0
+    """KL divergence of the collecting policy from the average of its weights, where ppo.magnet_coef is set."""
     epochs: int = 0
     """Completed passes over the rollout."""
     adv_std: float = 0.0

@@ -175,7 +175,8 @@ class Session:
         buffer = RolloutBuffer.create(*shape, self.device, has_labels=has_labels, obs_dtype=obs_dtype)
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
-        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)
+        magnet = self.ema.policy if ppo.magnet_coef else None
+        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group, magnet)
         teacher = make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main)
         played = copy.deepcopy(self.policy) if ppo.overlap else self.policy
         actor = Actor(self.env, played, ppo, buffer.actions.device, pool=self.pool, teacher=teacher)

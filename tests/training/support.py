@@ -40,10 +40,10 @@ def rollout_of(model, seed: int = 1) -> RolloutBuffer:
     return buffer
 
 
-def trainer_of(model, group: ProcessGroup | None = None, **options) -> PPOTrainer:
+def trainer_of(model, group: ProcessGroup | None = None, magnet=None, **options) -> PPOTrainer:
     """Return a trainer whose learning rate is that of the schedule from the first step on."""
     config = PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **options})
-    trainer = PPOTrainer(model, config, group=group)
+    trainer = PPOTrainer(model, config, group=group, magnet=magnet)
     trainer.learning_rate.factor.fill_(1.0)
     trainer.learning_rate.set(trainer.lr)
     return trainer

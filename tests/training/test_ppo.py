@@ -332,6 +332,35 @@ class TwoRanks(ProcessGroup):
         return count, mean, squares
 
 
+@pytest.mark.parametrize("recurrence", ["lstm", "mingru"])
+def test_magnet_pulls_the_policy(recurrence):
+    model, magnet = model_of(0, recurrence=recurrence), model_of(3, recurrence=recurrence)
+    with torch.no_grad():
+        magnet.core.actor_mean.bias += 0.7
+    options = {"magnet_coef": 0.1, "ema_decay": 0.9, "lr": 3e-3, "ent_coef": 0.0, "vf_coef": 0.0, "update_epochs": 1}
+    trainer = trainer_of(model, magnet=magnet, **options)
+    found = []
+    for seed in range(60):
+        buffer = rollout_of(model, seed)
+        buffer.advantages.zero_()
+        found.append(float(trainer.update(buffer, model.initial_state(N))["magnet_kl"]))
+    assert sum(found[-10:]) < 0.5 * sum(found[:10])
+
+
+def test_magnet_lowers_advantages_by_the_log_ratio():
+    model, magnet = model_of(0), model_of(3)
+    trainer = trainer_of(model, magnet=magnet, magnet_coef=0.5, ema_decay=0.9)
+    buffer, start = rollout_of(model), model.initial_state(N)
+    before, state, expected = buffer.advantages.clone(), magnet.initial_state(N), torch.empty(T, N)
+    for t in range(T):
+        own = slice(t, t + 1)
+        scores = magnet.score_sequence(buffer.obs[own], buffer.actions[own], buffer.dones[own], state)
+        expected[t], state = (buffer.logprobs[t] - scores.logprobs[0]).detach(), scores.state
+    kl = trainer._pull(buffer, start, 8)
+    assert float(kl) == pytest.approx(float((expected * buffer.alive).sum() / buffer.alive.sum()), rel=1e-4)
+    torch.testing.assert_close(before - buffer.advantages, 0.5 * (expected - kl), atol=1e-4, rtol=1e-4)
+
+
 def test_ranks_weigh_by_their_living_rows(monkeypatch):
     monkeypatch.setattr(ppo_losses, "normalize_advantages", lambda *_: None)
     options = {

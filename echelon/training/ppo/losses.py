@@ -140,7 +140,7 @@ def prediction_terms(predicted: Tensor, observed: Tensor, starts: Tensor, weight
 
 def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
     """Standardize ``advantages [T, N]`` in place over the living steps ``alive [T, N]`` of all ranks."""
-    mean, std, _ = _moments(advantages, alive, group)
+    mean, std, _ = moments(advantages, alive, group)
     advantages.sub_(mean).div_(std + eps)
 
 
@@ -151,10 +151,10 @@ def normalize_advantages_per_role(
 
     A role with fewer than two living steps uses the moments of all roles.
     """
-    shared = _moments(advantages, alive, group)
+    shared = moments(advantages, alive, group)
     for rows in role_rows:
         part = advantages[:, rows]
-        of_role = _moments(part, alive[:, rows], group)
+        of_role = moments(part, alive[:, rows], group)
         mean, std = (torch.where(of_role[2] >= 2, own, all_) for own, all_ in zip(of_role[:2], shared[:2], strict=True))
         advantages[:, rows] = (part - mean) / (std + eps)
 
@@ -169,8 +169,11 @@ def largest_advantages(advantages: Tensor, living: Tensor, share: float) -> Tens
     return living * (advantages.abs() >= ranked.gather(0, last.view(1)))
 
 
-def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> Moments:
-    """Return mean, standard deviation and count of samples of weight 1; 0 and 1 for fewer than two samples."""
+def moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> Moments:
+    """Return mean, standard deviation and count of ``x [T, N]`` where ``weight [T, N]`` is 1, over all ranks.
+
+    Mean and deviation are 0 and 1 for fewer than two samples.
+    """
     count = weight.sum()
     mean = (x * weight).sum() / count.clamp_min(1.0)
     squares = ((x - mean).square() * weight).sum()

@@ -18,9 +18,11 @@ from torch import Tensor, nn
 
 from echelon.config import PPOConfig
 from echelon.rl.actor_critic import ActorCritic
+from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
+from echelon.training.ppo.actor import forward_slices
 from echelon.training.ppo.execution import make_update
 from echelon.training.ppo.losses import Coefficients, Gradients, LossInputs, LossTerms, UpdateStats
 from echelon.training.ppo.optimizer import LearningRate, load_moments, make_optimizer, saved_state
@@ -59,8 +61,10 @@ class PPOTrainer:
         device: torch.device | str = "cpu",
         pool: ThreadPool | None = None,
         group: ProcessGroup | None = None,
+        magnet: FlatPolicy | None = None,
     ) -> None:
-        self.model = cast(Any, model)
+        """``magnet`` is the policy that ``ppo.magnet_coef`` pulls ``model`` to."""
+        self.model, self.magnet = cast(Any, model), magnet
         self._core: ActorCritic = self.model.core
         self.config = config
         self.device = torch.device(device)
@@ -69,8 +73,9 @@ class PPOTrainer:
         self.gradients = Gradients(model, config, self.device, self._terms, self._coefficients)
         self.optimizer = make_optimizer(model, config, capturable=self.gradients.captures)
         self.learning_rate = LearningRate(self.optimizer, config, self.device)
+        self._pool = pool or ThreadPool(1)
         self.minibatch_update = make_update(
-            self.gradients, self.optimizer, self.learning_rate, pool or ThreadPool(1), self.group, self._report
+            self.gradients, self.optimizer, self.learning_rate, self._pool, self.group, self._report
         )
         self.ent_coef = config.ent_coef
         self._ent_coef = torch.tensor(config.ent_coef, device=self.device)
@@ -130,6 +135,8 @@ class PPOTrainer:
         if self.teaching.has_labels:
             before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
+        if cfg.magnet_coef and not self.teaching.imitates:
+            before |= {"magnet_kl": self._pull(buffer, init_state, length)}
         self.minibatch_update.begin(buffer, length)
         for epoch in range(cfg.update_epochs):
             self._run_epoch(buffer, states, returns, length, epoch)
@@ -270,6 +277,29 @@ class PPOTrainer:
             for units in plan
         )
         self.minibatch_update.train(batches, len(plan), f"update {self.updates}, epoch {epoch}")
+
+    @torch.no_grad()
+    def _pull(self, buffer: RolloutBuffer, start: LSTMState, length: int) -> Tensor:
+        """Lower the normalized advantages of actions that are likelier than under the magnet, and return the mean KL.
+
+        Their gradient is then that of magnetic mirror descent (Sokota et al., 2023). The magnet reads the recurrent
+        states that the collecting policy had at the start of the rollout.
+        """
+        magnet, pulls = self.magnet, torch.empty_like(buffer.logprobs)
+        assert magnet is not None, "ppo.magnet_coef needs a magnet"
+
+        def score(rows: slice) -> None:
+            state = LSTMState(start.h[:, rows], start.c[:, rows])
+            with torch.no_grad(), self.gradients.precision():
+                for first, end in chunk_spans(buffer.num_steps, length):
+                    own = slice(first, end), rows
+                    scores = magnet.score_sequence(buffer.obs[own], buffer.actions[own], buffer.dones[own], state)
+                    pulls[own], state = buffer.logprobs[own] - scores.logprobs, scores.state
+
+        self._pool.map(score, forward_slices(buffer.num_agents, magnet.regime))
+        kl, _, _ = ppo_losses.moments(pulls, buffer.alive, self.group)
+        buffer.advantages.sub_(self.config.magnet_coef * (pulls - kl))
+        return kl
 
     def _report(self, what: str, terms: LossTerms | None) -> None:
         self.nonfinite += 1
