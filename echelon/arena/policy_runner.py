@@ -15,6 +15,7 @@ from echelon.arena.contest import BLUE, RED, MatchPlan, Pairing, Pilot
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
 from echelon.env.engine import Engine
 from echelon.rl.build import FlatPolicy
+from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 
 NOISE_DECISIONS = 32
@@ -23,6 +24,7 @@ NOISE_DECISIONS = 32
 
 def checked_policy(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:
     """Return the policy; ``ValueError`` where it does not read the engine's rows."""
+    loaded = fitted(loaded, engine.obs_dim)
     check_dimensions(loaded.meta, obs_dim=engine.obs_dim, action_dim=engine.action_dim)
     return loaded.policy
 

@@ -16,6 +16,7 @@ from echelon.arena.contest import Pilot
 from echelon.arena.league import LeagueEntry
 from echelon.arena.store import ENV_SETTING, FOLDER, Store, add_default_levels
 from echelon.config import EnvConfig, Fairness, with_fairness
+from echelon.env.layout import ORDERS
 from echelon.files import make_folder
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.rl.weights import LoadedPolicy, load_policy
@@ -30,11 +31,15 @@ LEAGUE_FAIRNESS: Fairness = "path"
 
 
 def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the environment signature of a checkpoint; ``ValueError`` where its manifest lacks it."""
+    """Return the environment signature of a checkpoint; ``ValueError`` where its manifest lacks it.
+
+    It leaves out the block of orders, since policies with and without it are fitted to each other's rows.
+    """
     env = meta.get("env_cfg")
     if not isinstance(env, dict):
         raise ValueError("checkpoint manifest has no env_cfg, expected the environment configuration")
-    return {key: meta.get(key) for key in ("obs_dim", "action_dim")} | {key: env.get(key) for key in SIGNATURE}
+    columns = meta.get("obs_dim", 0) - ORDERS.width * bool(env.get("observe_orders"))
+    return {"obs_dim": columns, "action_dim": meta.get("action_dim")} | {key: env.get(key) for key in SIGNATURE}
 
 
 def resolve_checkpoint_path(path: Path) -> Path:

@@ -67,14 +67,13 @@ def evaluate(
     found = find_opponents(opponent, device)
     names = list(found.weights)
     require(len(names) == 1, "opponent", opponent, "a single one for an evaluation")
-    other = found.policies.get(names[0])
-    require(level is None or other is None, "opponent", opponent, "a scripted level where one plays; swap the two")
+    require(level is None or not found.policies, "opponent", opponent, "a scripted level where one plays; swap the two")
     batch = make_eval_env(
         config, eval_seeds(seeds) if isinstance(seeds, int) else seeds, weapon_prob=FULL_WEAPON_PROB,
-        skill=found.single_level or OPPONENT, device=device, policy_opponents=other is not None,
+        skill=found.single_level or OPPONENT, device=device, policy_opponents=bool(found.policies),
     )  # fmt: skip
     try:
-        found.check(config, batch.sizes.obs_dim)
+        other = found.fitted(config, batch.sizes.obs_dim).policies.get(names[0])
         runner = other and play_against(batch, other.policy, deterministic=plays_mean(names[0]))
         player = player or cast(FlatPolicy, ScriptedPolicy(batch, level))
         return play_and_summarize(player, batch, config, deterministic=deterministic, opponents=runner)

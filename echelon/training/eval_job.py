@@ -18,8 +18,10 @@ from echelon import champion
 from echelon.arena.ratings import policy_rating
 from echelon.config import EnvConfig
 from echelon.config.seeds import eval_seeds
+from echelon.env.layout import obs_dim
 from echelon.replay.header import TeamInfo
-from echelon.rl.weights import load_policy
+from echelon.rl.fitting import fitted
+from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import EpisodeResult, episode_result, mean_and_sampled, statistics_of
@@ -48,14 +50,18 @@ class EvalMatches:
 
     def __init__(self, plan: EvalPlan, folder: Path, make_env: MakeEnv | None = None) -> None:
         """Load the policies from the job's ``folder``."""
-        self.plan, self._make_env = plan, make_env
+        self.plan, self._folder, self._make_env = plan, folder, make_env
         self.policy = load_policy(folder / plan.policy, plan.device) if plan.policy else None
-        """The evaluated policy; None for a scripted level."""
-        self.other = load_policy(folder / plan.opponent_policy, plan.device) if plan.opponent_policy else None
-        self.mates = {name: load_policy(folder / file, plan.device).policy for name, file in plan.mate_files.items()}
         self.meta = self.policy.meta if self.policy else scripted_meta()
         self.env = environment_of(self.meta, plan.size, plan.maps)
+        """The evaluated policy; None for a scripted level."""
+        self.other = self._beside(plan.opponent_policy) if plan.opponent_policy else None
+        self.mates = {name: self._beside(file).policy for name, file in plan.mate_files.items()}
         self.seeds = eval_seeds(plan.seeds)
+
+    def _beside(self, file: str) -> LoadedPolicy:
+        """Return another policy of the plan, fitted to the rows of the evaluated one."""
+        return fitted(load_policy(self._folder / file, self.plan.device), obs_dim(self.env))
 
     def env_of(self, game: GameSize | None) -> EnvConfig:
         return self.env if game is None else environment_of(self.meta, game.edge, self.plan.maps, game.packs)

@@ -7,6 +7,7 @@ from annotated_types import Interval
 
 from echelon.config import PACK_SIZE, EnvConfig, Fairness, with_fairness
 from echelon.config.opponents import level_of
+from echelon.env.layout import ORDERS
 from echelon.rl.checkpoint import env_config_of
 from echelon.telemetry.events import EventEvalBatch
 from echelon.validation import validated
@@ -189,8 +190,8 @@ def environment_of(
 
 
 def interface_of(env: EnvConfig, obs_dim: int) -> tuple[Any, ...]:
-    """Return what two policies of ``obs_dim`` columns must share to play in one batch."""
-    return obs_dim, env.obs_layout, env.comm_dim
+    """Return what two policies of ``obs_dim`` columns must share to play in one batch; one is fitted to the other."""
+    return obs_dim - ORDERS.width * env.observe_orders, env.obs_layout, env.comm_dim
 
 
 def check_interfaces(meta: dict[str, Any], other: dict[str, Any], target: str, name: str, what: str) -> None:

@@ -24,6 +24,7 @@ from echelon.env import layout
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import Checkpoint
+from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventRating, EventStart
@@ -549,6 +550,7 @@ class Session:
             return OpponentMix(cfg, seed, self._build_policy, champion)
 
         def check_policy(loaded: LoadedPolicy) -> FlatPolicy:
+            loaded = fitted(loaded, self.env.sizes.obs_dim)
             check_dimensions(loaded.meta, obs_dim=self.env.sizes.obs_dim, action_dim=self.env.sizes.action_dim)
             return loaded.policy
 

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from echelon.rl.checkpoint import STATE, find_checkpoint
+from echelon.rl.fitting import fitted
 from echelon.rl.weights import check_dimensions, load_policy
 
 RETURN_STATISTICS = "return_rms"
@@ -23,9 +24,10 @@ def initial_weights(path: Path, obs_dim: int, action_dim: int) -> tuple[dict[str
 
     Raises ``ValueError`` for a policy of another environment.
     """
-    loaded = load_policy(path)
+    source = load_policy(path)
+    loaded = fitted(source, obs_dim)
     check_dimensions(loaded.meta, obs_dim=obs_dim, action_dim=action_dim)
     state = {name: loaded.meta[name] for name in (RETURN_STATISTICS,) if name in loaded.meta}
-    if not path.is_file() and STATE in loaded.meta["files"]:
+    if loaded is source and not path.is_file() and STATE in loaded.meta["files"]:
         state = find_checkpoint(path).state()["trainer"]
     return loaded.policy.state_dict(), state

@@ -70,14 +70,12 @@ class TaskVectorEnv(EchelonVectorEnv):
             device=device,
             threads=threads,
         )
-        self._opponents = found
-        self._runner = self._make_runner()
         try:
-            if found is not None:
-                found.check(cfg, self.batch.sizes.obs_dim)
+            self._opponents = found and found.fitted(cfg, self.batch.sizes.obs_dim)
         except ValueError:
             self.batch.close()
             raise
+        self._runner = self._make_runner()
         self._connect(self.batch.engine, "both" if is_self_play else side, mode)
 
     def set_curriculum(self, *, opponent: Opponent | None = None, **parameters: Any) -> None:
@@ -93,7 +91,7 @@ class TaskVectorEnv(EchelonVectorEnv):
             found = find_opponents(opponent, str(self.batch.device))
             capable = not found.policies or self.batch.opponents.count > 0
             require(capable, "opponent", opponent, "scripted levels, since no policy was among the first opponents")
-            found.check(self.config, self.batch.sizes.obs_dim)
+            found = found.fitted(self.config, self.batch.sizes.obs_dim)
         self.batch.set_curriculum(**parameters)
         if found is not None and known is not None and self._runner is not None:
             # running episodes keep their opponents

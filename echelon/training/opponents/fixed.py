@@ -15,6 +15,7 @@ from echelon.arena.standings import policy_path
 from echelon.config import EnvConfig, PilotSkill, require
 from echelon.env import layout
 from echelon.rl.build import FlatPolicy
+from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.runs import RunNotFoundError
 from echelon.sim.random import StreamId, draw_u32
@@ -83,7 +84,7 @@ def load_champion(
     if found != expected:
         described = "{0[1]} layout, {0[0]} columns, comm_dim {0[2]}".format
         raise ValueError(f"{name} cannot play with {described(found)}, expected {described(expected)}")
-    return loaded
+    return fitted(loaded, layout.obs_dim(env))
 
 
 Opponent = str | Path | LoadedPolicy | Mapping[str, float]
@@ -110,11 +111,12 @@ class NamedOpponents:
         policies = {name: loaded.policy for name, loaded in self.policies.items()}
         return WeightedOpponents(self.weights, policies, seed)
 
-    def check(self, env: EnvConfig, obs_dim: int) -> None:
-        """Raise ``ValueError`` for a policy of another game than ``env`` with its ``obs_dim`` columns."""
+    def fitted(self, env: EnvConfig, obs_dim: int) -> NamedOpponents:
+        """Return opponents for ``env`` with its ``obs_dim`` columns; ``ValueError`` for a policy of another game."""
         for name, loaded in self.policies.items():
             if interface_of(env_config_of(loaded.meta), loaded.policy.obs_dim) != interface_of(env, obs_dim):
                 raise ValueError(f"opponent {name!r} has another observation layout than the environment")
+        return NamedOpponents(self.weights, {name: fitted(each, obs_dim) for name, each in self.policies.items()})
 
 
 class WeightedOpponents(FixedOpponents):
