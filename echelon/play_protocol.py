@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.validation import validated
 
-PLAY_VERSION = 4
+PLAY_VERSION = 5
 """Version of the messages; both sides must have the same."""
 MAX_CLIENT_BYTES = 4096
 """Maximum bytes of a message from a client."""
@@ -139,13 +139,15 @@ class Watch(Message):
 
 
 class OrderMates(Message):
-    """Order a team mate of the pack, or all; FOCUS names the pilot's target, SCREEN its mech."""
+    """Order team mates: of the pilot's pack, of a commander all of its team."""
 
     t: Literal["orders"] = "orders"
     order: Name
     """One of ``PLAY_ORDERS``."""
-    mech: Mech = ""
-    """Name of the mate, "" all that no human flies."""
+    mechs: Annotated[list[Mech], Field(max_length=MAX_ENTRIES)] = []
+    """Names of the mates, none for all that no human flies."""
+    target: Mech = ""
+    """Mech that FOCUS or SCREEN names, "" the pilot's target and its own mech."""
 
 
 class Pace(Message):
@@ -280,7 +282,9 @@ class Begin(Message):
     world: bytes
     """The map at this moment: the payload of a WORLD record, zlib-compressed."""
     mech: int
-    """Mech of the seat."""
+    """Mech of the seat; of a commander the first of its team."""
+    command: bool
+    """Whether the human commands the team and flies no mech."""
     key: str
     """Takes the seat again within ``PLAY_SEAT_HOLD_S`` after the connection is lost."""
     tick: int
@@ -320,7 +324,9 @@ class Frame(Message):
     holds: list[int]
     """Index in ``PLAY_HOLDS`` by weapon: why it would not fire, as far as the pilot knows."""
     orders: list[int]
-    """Index of the order of each mech of the pack in ``PLAY_ORDERS``."""
+    """Index of the order of each mech of the pack in ``PLAY_ORDERS``, for a commander of the team; given ones too."""
+    named: list[int]
+    """Mech that each of these orders names, -1 none."""
     killer: list[float]
     """Mech that destroyed the seat's mech (-1 none) and its place at that tick [vox]; empty while it lives."""
 

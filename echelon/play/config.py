@@ -40,5 +40,7 @@ class PlayConfig(BaseModel):
     seats: Annotated[int, Field(ge=1, le=MAX_SEATS)] = 1
     changes: Changes = {}
     tutorial: bool = False
+    command: bool = False
+    """Whether the human commands the team and flies no mech."""
     idle: bool = False
     """Whether it begins without a match and waits for requests as long as its server runs."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.arena.commander import Commander
-from echelon.arena.named_pilots import choose_pilots
+from echelon.arena.named_pilots import choose_pilots, level_pilot
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
 from echelon.config.presets import PRESETS
@@ -34,8 +34,11 @@ def opponent_of(config: PlayConfig, catalogue: Catalogue) -> str:
 def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return the match of a session's options; ``ValueError`` for pilots or a game that do not exist."""
     opponent = STILL if config.tutorial else opponent_of(config, catalogue)
-    mate = STILL if config.tutorial else config.mates or opponent
+    obeys = opponent if level_pilot(opponent) else DEFAULT_LEVEL
+    mate = STILL if config.tutorial else config.mates or (obeys if config.command else opponent)
     hostiles, mates = (catalogue.named(name) for name in (opponent, mate))
+    if config.command and mates[1] is not None and not mates[1].meta["env_cfg"].get("observe_orders"):
+        raise ValueError(f"policy {mate!r} observes no orders, expected a level or one trained with env.observe_orders")
     loaded = [policy for _, policy in (hostiles, mates) if policy is not None]
     return begin_match(
         NewMatch(
@@ -44,6 +47,7 @@ def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Map
             team=SIDES[config.team],
             chassis=config.chassis,
             seats=config.seats,
+            command=config.command,
             mates=mates[0],
             hostiles=hostiles[0],
             policies={pilot.path: policy for pilot, policy in (hostiles, mates) if policy},
@@ -79,9 +83,12 @@ def figures_of(path: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def moment_of(
-    request: Start, source: Source, catalogue: Catalogue, path: Path, about: Mapping[str, Any]
+    request: Start, source: Source, catalogue: Catalogue, path: Path, about: Mapping[str, Any], command: bool
 ) -> PlayedMatch:
-    """Return a recorded match at the moment of a request; ``ValueError`` where it cannot be played on."""
+    """Return a recorded match at the moment of a request; ``ValueError`` where it cannot be played on.
+
+    To ``command`` is to command the team of the request's seat.
+    """
     with Replay(catalogue.recording(source)) as recorded:
         require_playable(recorded)
         mechs = mechs_by_name(recorded.header)
@@ -92,7 +99,8 @@ def moment_of(
         tick = recorded.ticks if request.tick is None else request.tick
         plan = TakeOver(
             tick=tick,
-            cast=choose_pilots(recorded, request.pilots, catalogue, (mechs[seat],)),
+            cast=choose_pilots(recorded, request.pilots, catalogue, () if command else (mechs[seat],)),
+            team=recorded.header["roster"][mechs[seat]]["team"] if command else None,
             changes=request.changes,
             seed=request.seed,
         )

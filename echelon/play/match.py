@@ -1,4 +1,4 @@
-"""A match with human pilots: played tick by tick, recorded, and perceived by each seat.
+"""A match with human pilots or a commander: played tick by tick, recorded, and perceived by each seat.
 
 It is new, or continues a recorded match from a moment. Seats are fixed for its length; a seat whose input is 0 holds
 still. Scripted pilots and policies act once per environment step, inputs are read before every tick.
@@ -21,14 +21,16 @@ from echelon.arena.commander import Commander, command
 from echelon.arena.contest import BLUE, RED, Pilot
 from echelon.arena.named_pilots import Cast, pilots_of_mechs, teams_of
 from echelon.arena.reconstruct import ReplayedMatch, open_match, parent_of, recorded_pilots
-from echelon.config import PACK_SIZE, EnvConfig
+from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.env.match_state import load_match_state, save_match_state
+from echelon.env.observe.orders import check_order
 from echelon.env.referee import REASONS
 from echelon.env.seats import Inputs, Seats
 from echelon.files import reason_of
 from echelon.gen.bank import build_bank
 from echelon.play.perception import Perception
+from echelon.play_protocol import Frame
 from echelon.replay.match_text import HUMAN, clock, mechs_by_name
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
@@ -57,8 +59,9 @@ class PlayedMatch:
 
     def __init__(
         self, engine: Engine, pilots: BranchPilots, seats: Sequence[int], path: Path, match: MatchInfo,
-        commanders: Mapping[tuple[int, int], Commander] = MappingProxyType({}),
+        commanders: Mapping[tuple[int, int], Commander] = MappingProxyType({}), team: Sequence[int] = (),
     ) -> None:  # fmt: skip
+        """A human commands the mechs of a ``team``, if any; its seat is that of the first."""
         self.engine, self.seats, self.path = engine, tuple(seats), path
         self._pilots, self._controls = pilots, Seats(engine, self.seats)
         self._commanders = commanders
@@ -69,8 +72,9 @@ class PlayedMatch:
         self._recorder = Recorder(engine, [0], path.parent, [match], embed_world=True, policy="actions", lossy=True)
         self._recorder.begin()
         self._observations = pilots.observations.numpy()
-        self.perceptions = {mech: Perception(engine, mech, self._observations) for mech in self.seats}
-        """What each seat's pilot gets: of its mech, after its end of a team mate."""
+        self.team, watched = tuple(team), team[:1] if team else self.seats
+        self.perceptions = {mech: Perception(engine, mech, self._observations, team=team) for mech in watched}
+        """What each seat's pilot gets: of its mech, after its end of a team mate; a commander of all its mechs."""
         self.header = self._recorder.headers[0]
         for name in STEP_PROGRAMS:
             engine.prepare(name)
@@ -117,34 +121,49 @@ class PlayedMatch:
         """
         alive, team = (self.engine.batch.row(name, 0) for name in ("alive", "team"))
         mates = [m for m in np.flatnonzero((alive == 1) & (team == team[seat])).tolist() if m != seat]
-        if alive[seat] or not mates:
+        if alive[seat] or not mates or self.team:
             raise ValueError(f"mech {seat} cannot watch a team mate, expected it destroyed and one alive")
         before = self.perceptions[seat]
         later = [m for m in mates if (m - before.mech) * step > 0]
         mate = (later or mates)[0 if step > 0 else -1]
         self.perceptions[seat] = Perception(self.engine, mate, self._observations, before)
 
-    def order(self, seat: int, name: str, mate: str = "") -> None:
-        """Order the mates of a seat's pack from the next environment step on; ``ValueError`` for what is no order.
+    def order(self, seat: int, name: str, chosen: Sequence[str] = (), target: str = "") -> None:
+        """Order the mates of a seat's pack, or a commander's team, from the next environment step on.
 
-        FOCUS names the seat's target, SCREEN its mech; ``mate`` is a mech's name, "" all.
+        FOCUS and SCREEN name the mech ``target``, "" the seat's target and its mech; ``chosen`` are names of mechs,
+        none for all. ``ValueError`` for what is no order, and for a target that the seat does not know of.
         """
         if name not in ORDER_NAMES:
             raise ValueError(f"order {name!r} does not exist, expected one of: {', '.join(ORDER_NAMES)}")
         order = Order(ORDER_NAMES.index(name))
-        names = {m: label for label, m in mechs_by_name(self.header).items()}
-        first = seat - seat % PACK_SIZE
-        mates = [m for m in range(first, first + PACK_SIZE) if m not in self.seats and mate in ("", names.get(m))]
-        named = {Order.FOCUS: int(self.engine.batch.row("focus", 0)[seat]), Order.SCREEN: seat}.get(order, -1)
-        if not mates or (order == Order.FOCUS and named < 0):
+        mechs, perception = mechs_by_name(self.header), self.perceptions[seat]
+        own = {Order.FOCUS: int(self.engine.batch.row("focus", 0)[seat]), Order.SCREEN: seat}
+        named = -1 if order not in own else mechs.get(target, -1) if target or self.team else own[order]
+        wanted = {mechs.get(mate) for mate in chosen}
+        mates = [m for m in perception.ordered if m not in (*self.seats, named) and (not chosen or m in wanted)]
+        if not mates or (order in own and not perception.knows(named)):
             raise ValueError(f"order {name!r} has no {'target' if mates else 'team mate'}, expected one")
+        for m in mates:
+            check_order(self.engine.batch, 0, m, order, named)
         self._given |= {(0, m): (order, named) for m in mates}
+
+    def frame(self, seat: int, seq: int) -> Frame:
+        """Return a seat's frame; it has the orders that were given since the last environment step too."""
+        perception = self.perceptions[seat]
+        frame = perception.frame(seq)
+        for (_, m), (order, named) in self._given.items():
+            if m in perception.ordered:
+                at = perception.ordered.index(m)
+                frame.orders[at], frame.named[at] = int(order), named
+        return frame
 
     def _end_step(self) -> None:
         self._controls.end_step()
         for perception in self.perceptions.values():
             perception.collect_events()
-        self._recorder.add_inputs(self.seats, np.stack(self._inputs))
+        if self.seats:
+            self._recorder.add_inputs(self.seats, np.stack(self._inputs))
         self._recorder.after_step()
         self._inputs = []
         batch = self.engine.batch
@@ -201,6 +220,8 @@ class NewMatch:
     chassis: str = ""
     """Class of the first seat's mech, "" any."""
     seats: int = 1
+    command: bool = False
+    """Whether a human commands ``team`` in place of the seats."""
     mates: Pilot | None = None
     hostiles: Pilot | None = None
     """Pilots of the first seat's side and of the other; None holds still."""
@@ -224,7 +245,8 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
         engine.reset()
         roster = _roster(batch)
         cast = _cast(plan, roster)
-        pilots = BranchPilots(cast.policy_by_mech(), observed=_sides_of(roster, cast.seats))
+        team = _side_of(roster, plan.team) if plan.command else []
+        pilots = BranchPilots(cast.policy_by_mech(), observed=team or _sides_of(roster, cast.seats))
         pilots.attach(engine)
         batch.set("script", cast.script(np.zeros(engine.num_mechs, np.int32))[None])
         engine.clear()
@@ -239,7 +261,7 @@ def begin_match(plan: NewMatch, path: Path, about: Mapping[str, Any]) -> PlayedM
             flown=pilots_of_mechs(engine.num_mechs, cast.pilots),
         )
         commanders = {(0, 1 - plan.team): plan.commander} if plan.commander else {}
-        return PlayedMatch(engine, pilots, cast.seats, path, match, commanders)
+        return PlayedMatch(engine, pilots, cast.seats, path, match, commanders, team)
     except BaseException:
         if pilots is not None:
             pilots.close()
@@ -258,8 +280,12 @@ def _sides_of(roster: Sequence[Mapping[str, Any]], seats: Sequence[int]) -> list
     return [m for m, row in enumerate(roster) if row["team"] in sides and row["present"]]
 
 
+def _side_of(roster: Sequence[Mapping[str, Any]], team: int) -> list[int]:
+    return [m for m, row in enumerate(roster) if row["team"] == team and row["present"]]
+
+
 def _cast(plan: NewMatch, roster: Sequence[Mapping[str, Any]]) -> Cast:
-    sides = [[m for m, row in enumerate(roster) if row["team"] == side and row["present"]] for side in (BLUE, RED)]
+    sides = [_side_of(roster, side) for side in (BLUE, RED)]
     own = sides[plan.team]
     first = [m for m in own if not plan.chassis or CLASSES[roster[m]["chassis"]] == plan.chassis]
     if not first:
@@ -267,7 +293,7 @@ def _cast(plan: NewMatch, roster: Sequence[Mapping[str, Any]]) -> Cast:
         raise ValueError(f"class {plan.chassis!r} has no mech in team {WINNERS[plan.team]}, expected one of: {have}")
     mates = [m for m in own if m != first[0]]
     others = [m for pair in zip(sides[1 - plan.team], [*mates, None], strict=False) for m in pair if m is not None]
-    seats = (first[0], *others)[: plan.seats]
+    seats = () if plan.command else (first[0], *others)[: plan.seats]
     pilots = {m: p for m in own if (p := plan.mates) is not None}
     pilots |= {m: p for m in sides[1 - plan.team] if (p := plan.hostiles) is not None}
     return Cast(seats=seats, pilots=pilots, policies=plan.policies)
@@ -281,11 +307,15 @@ class TakeOver:
     cast: Cast
     changes: Mapping[str, float] = field(default_factory=dict)
     seed: int | None = None
+    team: int | None = None
+    """Side that a human commands, None for none."""
 
 
 def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, Any]) -> PlayedMatch:
     """Return a recorded match at a moment, with other pilots; ``ValueError`` where it cannot be played on."""
-    observed = _sides_of(recorded.header["roster"], plan.cast.seats)
+    roster = recorded.header["roster"]
+    team = [] if plan.team is None else _side_of(roster, plan.team)
+    observed = team or _sides_of(roster, plan.cast.seats)
     pilots = BranchPilots(plan.cast.policy_by_mech(), observed=observed)
     match: ReplayedMatch | None = None
     engine: Engine | None = None
@@ -330,7 +360,7 @@ def take_over(recorded: Replay, plan: TakeOver, path: Path, about: Mapping[str, 
             about={**about, "parent": parent},
             flown=pilots_of_mechs(recorded.header["mechs"], plan.cast.pilots, recorded.header),
         )
-        return PlayedMatch(engine, pilots, plan.cast.seats, path, info)
+        return PlayedMatch(engine, pilots, plan.cast.seats, path, info, team=team)
     except BaseException:
         pilots.close()
         if engine is not None:

@@ -258,6 +258,7 @@ class PlaySession:
                 header=seat_header(self._match.header, seat.mech),
                 world=zlib.compress(world_payload(perception.known_material), WORLD_LEVEL),
                 mech=seat.mech,
+                command=bool(self._match.team),
                 key=seat.key,
                 tick=self._match.now,
                 actions=list(self._match.engine.action_names),
@@ -314,9 +315,10 @@ class PlaySession:
         if self._match is None or seat is None:
             raise Refused("seat", "you have no seat")
         try:
-            self._match.order(seat.mech, message.order, message.mech)
+            self._match.order(seat.mech, message.order, message.mechs, message.target)
         except ValueError as error:
             raise Refused("match", str(error)) from None
+        self._send_frame(client, even_if_sent=self._pace.paused)
 
     def _require_alone(self, client: Client) -> None:
         others = [seat for seat in self._seats.values() if seat.key and seat.client is not client]
@@ -351,7 +353,8 @@ class PlaySession:
         match = self._match
         if match is None or not self._is_running():
             return
-        match.tick(np.stack([self._seats[mech].read() for mech in match.seats]))
+        inputs = [self._seats[mech].read() for mech in match.seats]
+        match.tick(np.array(inputs, np.int8).reshape(len(inputs), len(match.engine.action_names)))
         if problem := match.new_problem():
             self._warn(problem)
         for seat in self._seats.values():
@@ -369,7 +372,7 @@ class PlaySession:
         perception = self._match.perceptions[seat.mech]
         if perception.has_next() or even_if_sent:
             client.wants_frame = False
-            client.send(perception.frame(seat.read_seq))
+            client.send(self._match.frame(seat.mech, seat.read_seq))
 
     def _close_match(self) -> None:
         match, self._match = self._match, None
@@ -385,7 +388,8 @@ class PlaySession:
         figures = figures_of(self.paths.replays / file) if file and outcome.winner else {}
         for client in self._clients:
             seat = next((seat for seat in seats.values() if seat.client is client), None)
-            own = {name: float(values[seat.mech]) for name, values in figures.items()} if seat else {}
+            mechs = [*match.team] or [seat.mech] if seat else []
+            own = {name: float(values[mechs].sum()) for name, values in figures.items()} if seat else {}
             if client.is_known:
                 client.send(ended.model_copy(update={"figures": own}))
 
@@ -399,7 +403,7 @@ class PlaySession:
         width = len(match.engine.action_names)
         labels = {mech: label for label, mech in mechs_by_name(match.header).items()}
         self._match = match
-        self._seats = {mech: Seat(mech, labels[mech], np.zeros(width, np.int8)) for mech in match.seats}
+        self._seats = {mech: Seat(mech, labels[mech], np.zeros(width, np.int8)) for mech in match.perceptions}
         self._pace.paused, self._pace.due = False, 0.0
         self._phase, self._note = "playing", WAITING
 
@@ -449,7 +453,7 @@ class PlaySession:
                 plan = self._next_match(message)
                 match = await self._load("loading the match", partial(first_match, plan, self.catalogue, path, about))
             else:
-                load = partial(moment_of, message, source, self.catalogue, path, about)
+                load = partial(moment_of, message, source, self.catalogue, path, about, self.config.command)
                 match = await self._load("reconstructing the moment", load)
         except (ValueError, OSError) as error:
             self._refuse(client, "match", error_text(error), "start")
@@ -464,7 +468,7 @@ class PlaySession:
             self._opponent = ""
         self._open(match)
         if client in self._clients:
-            self._give(client, self._seats[match.seats[0]])
+            self._give(client, next(iter(self._seats.values())))
 
     def _next_match(self, message: protocol.Start) -> PlayConfig:
         """Return the options of a new match for one pilot, by default on another map than those before."""

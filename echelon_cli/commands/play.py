@@ -55,6 +55,7 @@ def play(
     seats: Annotated[
         int, option("--seats", "Number of human pilots; the second one flies for the other team.", min=1)
     ] = 1,
+    command: Annotated[bool, option("--command", "Command the whole team from above, flying no mech.")] = False,
     tutorial: Annotated[bool, option("--tutorial", "Practice that waits for you, then the match.")] = False,
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
@@ -62,7 +63,7 @@ def play(
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Fly a mech in the browser, against any policy or level. The match is recorded."""
+    """Fly a mech in the browser, or command a team, against any policy or level. The match is recorded."""
     from echelon.arena.commander import split_commander
     from echelon.server.app import serve as run_server
     from echelon_cli.play_job import fragment_of_session, play_session
@@ -81,6 +82,7 @@ def play(
         seed=seed,
         speed=speed,
         seats=seats,
+        command=command,
         tutorial=tutorial,
     )
     opened = browser_here() if open_browser is None else open_browser
@@ -104,6 +106,8 @@ def _config(**options: object) -> "PlayConfig":
         config = validated(PlayConfig, options, "play option ")
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    if config.command and (config.chassis or config.seats > 1 or config.tutorial):
+        raise ConfigError("--command flies no mech, expected no --class, --seats and --tutorial beside it")
     for what, name, names in (("class", config.chassis, CHOICES["class"]), ("preset", config.preset, PRESETS)):
         if name and name not in names:
             near = did_you_mean(name, names)

@@ -92,6 +92,50 @@ def test_frame_does_not_depend_on_what_is_hidden(match):
     assert set(HIDDEN_STATE) <= set(fields_of(Mechs))
 
 
+def test_commander_knows_what_its_living_mechs_perceive_and_no_more(tmp_path):
+    plan = NewMatch(env=small_game(size=80, seconds=40.0), seed=SEED, team=1, command=True, mates=LEVEL, hostiles=LEVEL)
+    match = begin_match(plan, tmp_path / "commanded.ecr", {})
+    own, batch, still = list(match.team), match.engine.batch, np.zeros((0, 26), np.int8)
+    team, alive, pos = (batch.row(name, 0) for name in ("team", "alive", "pos"))
+    assert (team[own] == 1).all() and match.seats == ()
+    perception, counts = match.perceptions[own[0]], np.zeros(3, int)
+    batch.row("hp", 0)[own[-1]] = 1.0
+    while not match.over and match.now < 5 * STEPS:
+        match.tick(still)
+        frame = match.frame(own[0], 0)
+        listed = {int(row[0]): row for row in rows(frame.contacts, play.CONTACT_COLUMNS)}
+        if match.now % 5:
+            continue
+        assert [*listed][: len(own) - 1] and set(own[1:]) <= set(listed)  # also the destroyed ones
+        detected = batch.row("visible", 0)[[m for m in own if alive[m]]].any(axis=0)
+        for j in np.flatnonzero((team == 0) & (alive == 1)).tolist():
+            if detected[j]:
+                assert listed[j][CONTACTS["x"]] == pos[j, 0] and listed[j][CONTACTS["age"]] == 0
+            elif j in listed:
+                assert listed[j][CONTACTS["age"]] > 0
+            elif np.abs(pos[:, :2] - pos[j, :2]).sum(axis=1)[own].min() > 0:
+                assert pos[j, :2].astype("<f4").tobytes() not in play.pack(frame)
+            counts += [detected[j], j in listed and not detected[j], j not in listed]
+    assert (counts > 5).all() and not alive[own[-1]]
+    assert listed[own[-1]][CONTACTS["flags"]] == 0
+    lone = Perception(match.engine, own[0], match._pilots.observations.numpy(), team=own)
+    hidden = np.flatnonzero(team == 0)
+    batch.row("visible", 0)[own], batch.row("seen", 0)[own] = 0, -1
+
+    def sent() -> bytes:
+        lone.__init__(match.engine, own[0], match._pilots.observations.numpy(), team=own)
+        return play.pack(lone.frame(0))
+
+    blind = sent()
+    for name in HIDDEN_STATE:
+        batch.row(name, 0)[hidden] += 1
+        assert sent() == blind, name
+    perception.sense()
+    with pytest.raises(ValueError, match="has no target"):  # its number would tell that it is there
+        match.order(own[0], "focus", target="B1")
+    match.finish()
+
+
 def test_pilot_of_a_destroyed_mech_perceives_what_its_team_mates_do(tmp_path):
     plan = NewMatch(env=small_game(size=60, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL)
     match = begin_match(plan, tmp_path / "watched.ecr", {})

@@ -14,7 +14,7 @@ def test_client_messages_survive_packing():
         play.Leave(),
         play.Input(seq=1, action=bytes(26)),
         play.Watch(step=-1),
-        play.OrderMates(order="hold", mech="B2"),
+        play.OrderMates(order="hold", mechs=["B2"], target="R1"),
         play.Pace(paused=True, speed=0.25),
         play.Start(source=play.Source(run="r", file="m.ecr"), tick=120, pilots={"red": "medium"}, changes={"a": 1.0}),
         play.WhatIf(id=1, source=play.Source(), tick=0),

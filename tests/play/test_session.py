@@ -17,7 +17,8 @@ from echelon.arena.verify import verify
 from echelon.play import what_if
 from echelon.play_channel import LENGTH, connect, packet
 from echelon.replay.codec import RecordWriter
-from echelon.replay.figures import FIGURES
+from echelon.replay.extra_records import read_orders
+from echelon.replay.figures import FIGURES, figures_at
 from echelon.replay.reader import Replay
 from tests.play.clients import ACTIONS, SocketClient, join, running_session, seated
 
@@ -72,7 +73,7 @@ async def test_pilot_orders_the_mates_of_the_pack(tmp_path):
         names = [row["name"] for row in begin["header"]["roster"]]
         mates = [m for m in range(5) if m not in session._match.seats]
         client.send(play.OrderMates(order="hold"))
-        client.send(play.OrderMates(order="screen", mech=names[mates[-1]]))
+        client.send(play.OrderMates(order="screen", mechs=[names[mates[-1]]]))
         client.push(seq=3)
         frame = await client.wait_for("frame", seq=3)
         while not any(frame["orders"]):
@@ -82,9 +83,59 @@ async def test_pilot_orders_the_mates_of_the_pack(tmp_path):
         for order, words in (("dance", "does not exist"), ("focus", "has no target")):
             client.send(play.OrderMates(order=order))
             assert words in (await client.wait_for("error"))["text"]
-        client.send(play.OrderMates(order="hold", mech=names[5]))
+        client.send(play.OrderMates(order="hold", mechs=[names[5]]))
         assert "has no team mate" in (await client.wait_for("error"))["text"]
     assert play.ORDERS == ORDER_NAMES
+
+
+async def test_commander_orders_its_team_and_flies_no_mech(tmp_path):
+    options = {"command": True, "team": "red", "opponent": "medium", "packs": 2, "size": 60, "seconds": 30.0}
+    async with running_session(tmp_path, options) as session:
+        client, begin = await seated(session)
+        names = [row["name"] for row in begin["header"]["roster"]]
+        assert begin["command"] and begin["mech"] == 10 and names[10] == "R1"
+        client.push(seq=1)
+        await client.wait_for("frame")
+        client.send(play.Pace(paused=True))
+        await client.wait_for("state", paused=True)
+        for order, mechs, target in (("advance", [], ""), ("screen", ["R1", "R2"], "R2"), ("retreat", ["R10"], "")):
+            client.send(play.OrderMates(order=order, mechs=mechs, target=target))
+            frame = await client.wait_for("frame")  # a paused match shows them at once
+        given = ["screen", *["advance"] * 8, "retreat"]
+        assert [ORDER_NAMES[order] for order in frame["orders"]] == given
+        assert frame["named"] == [11, *[-1] * 9]
+        refused = (("focus", "R3", "X9"), ("focus", "R3", "R1"), ("screen", "R1", "R1"), ("hold", "B1", ""))
+        for order, mech, target in refused:
+            client.send(play.OrderMates(order=order, mechs=[mech], target=target))
+            assert "expected" in (await client.wait_for("error"))["text"]
+        client.send(play.Watch())
+        assert (await client.wait_for("error"))["re"] == "watch"
+        client.send(play.Pace(paused=False, speed=8.0))
+        tick = frame["tick"]
+        while frame["tick"] <= tick + 5:
+            frame = await client.wait_for("frame")
+        orders = session._match.engine.batch.row("order_kind", 0)[10:]
+        assert [ORDER_NAMES[order] for order in orders] == given and frame["orders"] == orders.tolist()
+        ended = await client.wait_for("ended")
+        assert ended["winner"] and ended["figures"]["damage"] > 0
+        client.send(play.Start(source=play.Source(**ended["source"]), tick=0, seat="R1"))
+        assert (await client.wait_for("begin"))["command"]
+        flown = recorded(session, play.Source(**ended["source"]))
+        assert verify(flown).ok
+        with Replay(flown) as replay:
+            assert [team["name"] for team in replay.header["teams"]] == ["medium", "medium"]
+            assert ended["figures"]["damage"] == pytest.approx(figures_at(replay)["damage"][10:].sum())
+            assert {int(mech) for mech in read_orders(replay)[:, 1]} == set(range(10, 20))
+
+
+async def test_commander_is_refused_a_policy_that_observes_no_orders(tmp_path):
+    options = {"command": True, "mates": "champion"}
+    async with running_session(tmp_path, options) as session:
+        client = await join(session)
+        note = (await client.wait_for("state", phase="idle"))["note"]
+        while not note:
+            note = (await client.wait_for("state"))["note"]
+        assert "observes no orders" in note
 
 
 @pytest.mark.long

@@ -399,7 +399,7 @@ export const SUITES: Record<ChassisName, Suite> = {
 };
 export const ACTION_NAMES = ["forward", "strafe", "vertical", "yaw_rate", "primary", "vent", "secondary", "tertiary", "special", "target_0", "target_1", "target_2", "target_3", "target_4", "sort_closest", "sort_biggest", "sort_damaged", "hostile_only", "message_0", "message_1", "message_2", "message_3", "message_4", "message_5", "message_6", "message_7"] as const;
 export const ECCM_ABOVE = 0.5078740157480315; // a scout's secondary control above 0 is ECM up to this
-export const PLAY_VERSION = 4;
+export const PLAY_VERSION = 5;
 export const PLAY_MAX_CLIENT_BYTES = 4096;
 export const PLAY_MAX_CLIENT_RATE = 60;
 export const PLAY_MAX_RUNS = 1024;
@@ -465,11 +465,12 @@ export interface PlayWatch {
   t: "watch";
   step?: -1 | 1;
 }
-/** Order a team mate of the pack, or all; FOCUS names the pilot's target, SCREEN its mech. */
+/** Order team mates: of the pilot's pack, of a commander all of its team. */
 export interface PlayOrderMates {
   t: "orders";
   order: string;
-  mech?: string;
+  mechs?: string[];
+  target?: string;
 }
 /** Pause, slow motion or faster time; only while one human plays. */
 export interface PlayPace {
@@ -548,6 +549,7 @@ export interface PlayBegin {
   header: Header;
   world: Uint8Array;
   mech: number;
+  command: boolean;
   key: string;
   tick: number;
   actions: string[];
@@ -570,6 +572,7 @@ export interface PlayFrame {
   score: number[];
   holds: number[];
   orders: number[];
+  named: number[];
   killer: number[];
 }
 /** Progress of loading a match (``id`` -1) or of a what-if or coach request. */

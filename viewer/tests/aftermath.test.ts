@@ -73,7 +73,7 @@ function frame(tick: number, mech: number, more: Partial<PlayFrame> = {}): PlayF
   const own: Record<string, number> = { x: 10 + mech, y: 20, hp: 50, flags: MechFlag.ALIVE, focus: -1 };
   const empty = new Uint8Array();
   return {
-    ...{ t: "frame", tick, mech, seq: 0, score: [0, 0], holds: [], orders: [], killer: [] },
+    ...{ t: "frame", tick, mech, seq: 0, score: [0, 0], holds: [], orders: [], named: [], killer: [] },
     own: bytes([...PLAY_OWN_COLUMNS.map((name) => own[name] ?? 0), ...header.cooldowns.map(() => 0)]),
     senses: bytes(PLAY_SENSE_COLUMNS.map(() => 0)),
     ...{ contacts: empty, rounds: empty, events: empty, clouds: empty, edits: empty },

@@ -460,7 +460,7 @@ export class PlaySession {
   }
 
   order(name: string): void {
-    this.send({ t: "orders", order: name, mech: this.mate });
+    this.send({ t: "orders", order: name, mechs: this.mate === "" ? [] : [this.mate] });
   }
 
   /** Team mates of the pilot's pack, with the index of their order. */
