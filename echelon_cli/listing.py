@@ -34,6 +34,7 @@ GAME_OPTIONS = (
     "map_size_range",
     "num_packs",
     "packs_per_team_range",
+    "min_pack_size",
     "min_episode_seconds",
     "max_episode_seconds",
     "zone_win_share",

@@ -120,6 +120,8 @@ class EnvConfig:
     """Range of the x edge [vox], sampled per map; none uses world.size_x. The y edge keeps its ratio."""
     packs_per_team_range: tuple[int, int] | None = None
     """Range of packs per team, sampled per map, at most num_packs; none uses num_packs."""
+    min_pack_size: Annotated[int, Interval(ge=1, le=PACK_SIZE)] = PACK_SIZE
+    """Fewest mechs of a pack: each episode samples how many of the five, and which, are in all of its packs."""
     dt_sim: Annotated[float, Interval(ge=0.001, le=0.48)] = 0.05
     """Duration of a simulator tick [s]."""
     decision_repeat: Annotated[int, Interval(ge=1, le=1000)] = 5
@@ -210,8 +212,9 @@ class EnvConfig:
         return ceil(seconds / self.dt_act - 1e-6)
 
     def without_ranges(self) -> "EnvConfig":
-        """Return the same with the largest map, team and time limit in every episode."""
-        return replace(self, map_size_range=None, packs_per_team_range=None, min_episode_seconds=None)
+        """Return the same with the largest map, team, pack and time limit in every episode."""
+        ranges = {"map_size_range": None, "packs_per_team_range": None, "min_episode_seconds": None}
+        return replace(self, **ranges, min_pack_size=PACK_SIZE)
 
     @property
     def team_size(self) -> int:

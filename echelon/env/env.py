@@ -28,8 +28,8 @@ from echelon.replay.record import MatchInfo, RecordedEngine, Recorder
 from echelon.replay.schema import SUFFIX
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
+from echelon.sim.episode_draws import limits_of
 from echelon.sim.overrides import Overrides, apply_overrides
-from echelon.sim.time_limit import limits_of
 
 NAME = "match"
 

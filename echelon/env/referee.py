@@ -7,11 +7,11 @@ truncates the living and terminates the dead.
 
 import warp as wp
 
+from echelon.sim.episode_draws import time_limit, winning_score
 from echelon.sim.geometry import xy_length
 from echelon.sim.state import Episode, Events, Mechs, World
 from echelon.sim.structs import Field, array_struct, fields_of
 from echelon.sim.tables import Rules
-from echelon.sim.time_limit import time_limit, winning_score
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

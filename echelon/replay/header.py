@@ -10,9 +10,9 @@ from echelon.replay.policy_columns import PolicyColumns
 from echelon.replay.winprob import known_rating
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
+from echelon.sim.episode_draws import limits_of
 from echelon.sim.physics import Physics
 from echelon.sim.tables import STOCK_TABLES, GameTables
-from echelon.sim.time_limit import limits_of
 from echelon.sim.world import MATERIALS
 from echelon.version import SIM_VERSION, __version__
 

@@ -129,6 +129,7 @@ class Rules:
     smoke_ticks: wp.int32
     ams_ticks: wp.int32
     assist_ticks: wp.int32
+    min_pack_size: wp.int32
     min_decisions: wp.int32
     max_decisions: wp.int32
     ticks_per_decision: wp.int32
@@ -184,6 +185,7 @@ def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
         dt=dt,
         dt_act=cfg.dt_act,
         assist_ticks=duration_ticks(cfg.reward.assist_period_s, dt),
+        min_pack_size=cfg.min_pack_size,
         min_decisions=cfg.min_steps,
         max_decisions=cfg.max_steps,
         ticks_per_decision=cfg.decision_repeat,

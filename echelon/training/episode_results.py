@@ -60,23 +60,16 @@ class EpisodeResult:
 
 
 def episode_result(
-    record: Any,
-    full_hp: float,
-    layout: RowLayout | None = None,
-    actions: Mapping[str, tuple[int, int]] | None = None,
-    replay: str = "",
+    record: Any, layout: RowLayout | None = None, actions: Mapping[str, tuple[int, int]] | None = None, replay: str = ""
 ) -> EpisodeResult:
-    """Return the result of an episode record; ``full_hp`` are the hit points of an undamaged team.
-
-    Returns by class and reward terms need the ``layout`` of the batch.
-    """
+    """Return the result of an episode record; returns by class and reward terms need the ``layout`` of the batch."""
     return EpisodeResult(
         seed=int(record.seed),
         side=side_of(record),
         outcome=outcome_of(record),
         reason=str(record.reason),
         length=int(record.length),
-        hp_margin=hp_margin(record, full_hp),
+        hp_margin=hp_margin(record),
         mean_return=learner_return(record),
         returns_by_role={} if layout is None else layout.returns_by_role([record]),
         reward_terms={} if layout is None else layout.learner_terms(record),

@@ -28,7 +28,6 @@ from echelon.training.episode_results import EpisodeResult, episode_result, mean
 from echelon.training.eval_plan import Condition, EvalPart, EvalPlan, GameSize, environment_of, scripted_meta
 from echelon.training.evaluation import MakeEnv, ScriptedPolicy, eval_event, make_eval_env, play_episodes
 from echelon.training.opponents.fixed import play_against
-from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import SCRIPTED, level_of
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import Recording, RecordingPlan
@@ -138,9 +137,9 @@ class EvalMatches:
             opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
         replays = {} if recording is None else _replays(recording)
-        full_hp, layout, counts = team_hit_points(env), RowLayout(batch), counter.counts()
+        layout, counts = RowLayout(batch), counter.counts()
         teamwork = watcher.results() if watcher else [None] * len(counts)
-        results = [episode_result(r, full_hp, layout, counts[r.env], replays.get(r.env, "")) for r in records]
+        results = [episode_result(r, layout, counts[r.env], replays.get(r.env, "")) for r in records]
         return tuple(replace(each, teamwork=teamwork[r.env]) for each, r in zip(results, records, strict=True))
 
     def _pilot(self, condition: Condition, batch: BatchedEnv, positions: range) -> Any:

@@ -29,7 +29,6 @@ from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import episode_result, mean_and_sampled, statistics_of
 from echelon.training.opponents.fixed import load_champion, play_against
-from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, EpisodeObserver, Estimates, RowLayout
@@ -206,8 +205,8 @@ def play_and_summarize(
         opponents=opponents,
     )
     duration_s = time.perf_counter() - began
-    full_hp, layout = team_hit_points(env_cfg), RowLayout(env)
-    results = [episode_result(record, full_hp, layout) for record in records]
+    layout = RowLayout(env)
+    results = [episode_result(record, layout) for record in records]
     return statistics_of(results, duration_s, counter.rates())
 
 

@@ -292,9 +292,7 @@ class TrainingRun:
             )
         )
         if episodes:
-            self.emit(
-                records.episodes_event(episodes, s.layout, **self._position, opponents=opponents, full_hp=s.full_hp)
-            )
+            self.emit(records.episodes_event(episodes, s.layout, **self._position, opponents=opponents))
         trace = s.profiler.step()
         if trace is not None:
             self._alert(f"trace in {trace}", level="info")

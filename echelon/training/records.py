@@ -196,13 +196,7 @@ def _rates(used: Tensor, living: Tensor, roles: Tensor) -> dict[str, float]:
 
 
 def episodes_event(
-    records: Sequence[Any],
-    layout: RowLayout,
-    *,
-    update: int,
-    global_step: int,
-    opponents: Sequence[str],
-    full_hp: float,
+    records: Sequence[Any], layout: RowLayout, *, update: int, global_step: int, opponents: Sequence[str]
 ) -> EventEpisodes:
     """Return aggregates of the episodes that ended in an update, and a few samples.
 
@@ -219,7 +213,7 @@ def episodes_event(
         draws=outcomes["draw"],
         mean_return=_mean([learner_return(r) for r in records]),
         mean_length=_mean([r.length for r in records]),
-        hp_margin=_mean([hp_margin(r, full_hp) for r, _ in contests]),
+        hp_margin=_mean([hp_margin(r) for r, _ in contests]),
         reasons=dict(Counter(str(r.reason) for r in records)),
         returns_by_role={role: _mean(returns) for role, returns in layout.returns_by_role(records).items()},
         reward_terms=mean_terms([layout.learner_terms(r) for r in records]),

@@ -38,7 +38,6 @@ from echelon.training.evaluator import Evaluator, best_evaluation
 from echelon.training.opponents.fixed import load_champion
 from echelon.training.opponents.league_client import LeagueClient
 from echelon.training.opponents.league_source import LeagueSource
-from echelon.training.opponents.outcomes import team_hit_points
 from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.actor import Actor
@@ -141,7 +140,6 @@ class Session:
         set_determinism(self.device, config.deterministic)
         self.group.join(self.device)
         self.threads = resolve_threads(config.threads, self.group.local_size)
-        self.full_hp = team_hit_points(config.env)
         self.counters = Counters()
         self.episode_stats = EpisodeStats()
         self._make_env, self._make_policy = make_env, make_policy

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from echelon.config import PACK_SIZE
 from echelon.env.observe.ego import EGO
 from echelon.env.referee import REASONS, WINNERS
 from echelon.sim.arsenal import Chassis
-from echelon.sim.time_limit import limits_of
+from echelon.sim.episode_draws import limits_of
+from echelon.sim.random import Stream, StreamId, draw_u32
 from tests.env.battle import Battle
 from tests.oracles import game as rules
 from tests.parity.scenes import assert_same, scatter, snapshots
@@ -120,6 +122,20 @@ def test_an_episode_samples_its_time_limit_and_winning_score():
     battle.batch.set("score", np.stack([winning - np.float32(0.5) * ~wins, 0 * winning], 1))
     battle.step()
     assert (battle["over"] == wins).all(), "a score wins by the limit of its episode"
+
+
+def test_an_episode_samples_the_rosters_of_its_packs():
+    battle = Battle(envs=400, num_packs=2, size=32, min_pack_size=2)
+    present = battle["present"].reshape(400, 4, PACK_SIZE)
+    assert (present == present[:, :1]).all(), "every pack of both teams has the same roster"
+    sizes = present[:, 0].sum(1)
+    assert set(sizes.tolist()) == {2, 3, 4, 5} and (present[:, 0].mean(0) > 0.6).all()
+    for seed, pack in zip(battle["seed"].tolist(), present[:, 0], strict=True):
+        ranks = [draw_u32(seed, StreamId.RUN, 0, 3, position) for position in range(PACK_SIZE)]
+        size = Stream(seed, StreamId.RUN, entity=2).integers(2, PACK_SIZE)
+        chosen = sorted(range(PACK_SIZE), key=lambda position: (ranks[position], position))[:size]
+        assert np.flatnonzero(pack).tolist() == sorted(chosen)
+    assert Battle(envs=8, size=32)["present"].all()
 
 
 @pytest.mark.parametrize("shortest", [None, 45.0])

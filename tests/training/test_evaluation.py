@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,7 +28,7 @@ from echelon.config.seeds import SEED_RANGES, eval_seeds
 from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
 from echelon.rl.weights import load_policy
-from echelon.sim.arsenal import Chassis
+from echelon.sim.arsenal import CHASSIS, ROSTER, Chassis
 from echelon.statistics import wilson_interval
 from echelon.training.batch_options import Episodes, Maps, Pilots, Sides
 from echelon.training.episode_results import episode_result, statistics_of
@@ -41,6 +43,7 @@ from echelon.training.evaluation import (
     play_episodes,
 )
 from echelon.training.evaluator import best_evaluation
+from echelon.training.opponents.outcomes import hp_margin
 from echelon.training.records import MIRRORED, WINDOW, ActionCounter, EpisodeStats
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
@@ -146,6 +149,13 @@ def test_evaluation_uses_inference_mode_and_restores_training_mode():
     assert all(modes) and model.training
 
 
+def test_hp_margin_is_a_share_of_the_mechs_in_the_match():
+    present = np.tile([True, False, False, True, True], 4)
+    full = 2 * sum(CHASSIS[ROSTER[position]].hp for position in (0, 3, 4))
+    for side, expected in ((0, 0.75), (1, -0.75)):
+        assert hp_margin(SimpleNamespace(present=present, hp=(full, full / 4), learner_team=side)) == expected
+
+
 def test_perfect_policy_wins_and_interval_is_wilson():
     class Follower(StatelessPolicy):
         def act(self, obs, state, done, noise):
@@ -153,8 +163,8 @@ def test_perfect_policy_wins_and_interval_is_wilson():
 
     env = make_eval_env(EnvConfig(), eval_seeds(5), weapon_prob=1.0, make_env=FakeEnv)
     records = play_episodes(Follower(), env, 40)  # type: ignore[arg-type]
-    stats = statistics_of([episode_result(record, 1.0) for record in records])
-    assert stats.win_rate == 1.0 and stats.mean_hp_margin == 1.0
+    stats = statistics_of([episode_result(record) for record in records])
+    assert stats.win_rate == 1.0
     low, high = wilson_interval(8, 10)
     assert (low, high) == pytest.approx((0.4902, 0.9433), abs=1e-3)
     assert (stats.win_low, stats.win_high) == wilson_interval(10, 10)

@@ -196,6 +196,7 @@ ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bo
     "mode": ({"env.observation_mode": "full"}, lambda e, b: contacts(e) > contacts(b)),
     "decision-repeat": ({"env.decision_repeat": 1}, lambda e, b: (ticks(e), ticks(b)) == (1, 5)),
     "game-length": ({"env.max_episode_seconds": 0.5}, lambda e, b: bool(twice(e)) and not bool(twice(b))),
+    "pack-size": ({"env.min_pack_size": 1, "num_envs": 8}, lambda e, b: present(e) < present(b)),
     "shortest-game": ({"env.min_episode_seconds": 0.5}, lambda e, b: e.sizes.min_steps < b.sizes.min_steps),
     "comm-dim": ({"env.comm_dim": 3}, lambda e, b: b.sizes.action_dim - e.sizes.action_dim == 5),
     "obs-layout": (
@@ -213,6 +214,10 @@ def edges(*envs: VectorEnv) -> list[int]:
 def contacts(env: VectorEnv) -> int:
     """Return the contacts that the learners see."""
     return int((env.rows.obs[0][:, slice(*flat_offsets()["contact_mask"])] == 0).sum())
+
+
+def present(env: VectorEnv) -> float:
+    return float(env.results.present.float().mean())
 
 
 def ticks(env: VectorEnv) -> int:
@@ -254,6 +259,8 @@ def test_every_ppo_field_has_a_row():
     """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
     elsewhere |= {"ppo.ent_factor_switches", "ppo.ent_factor_selectors"}
     """Tested in tests/training/test_losses.py, for a head that the fake environment does not have."""
+    elsewhere |= {"ppo.magnet_coef"}
+    """Tested in tests/training/test_ppo.py."""
     assert {f"ppo.{f.name}" for f in fields(PPOConfig)} - tested == elsewhere
 
 

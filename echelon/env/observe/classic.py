@@ -23,10 +23,10 @@ from echelon.env.observe.ego import (
 from echelon.env.observe.helpers import ObsRows, as_flag, longest_side, put, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown
+from echelon.sim.episode_draws import time_limit, winning_score
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
 from echelon.sim.state import Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
-from echelon.sim.time_limit import time_limit, winning_score
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

@@ -12,12 +12,12 @@ from echelon.env.display import DisplayRules, Suites
 from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_side, put, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown, Weapon
+from echelon.sim.episode_draws import time_limit, winning_score
 from echelon.sim.geometry import clamp_unit, cos_sin, natural_log, to_heading
 from echelon.sim.kernels.fire import HOMING
 from echelon.sim.scan import next_hostile_in_sight, next_round
 from echelon.sim.state import ROUNDS_PER_MECH, Controls, Episode, Mechs, Rounds, Senses, World
 from echelon.sim.tables import Rules
-from echelon.sim.time_limit import time_limit, winning_score
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

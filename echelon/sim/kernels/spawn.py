@@ -7,6 +7,7 @@
 import warp as wp
 
 from echelon.config import EVAL_SEED_BASE, PACK_SIZE
+from echelon.sim.episode_draws import takes_part
 from echelon.sim.geometry import arc_tan2, wrap_angle
 from echelon.sim.kernels.motion import clamp_to_map
 from echelon.sim.rng import STREAM_MAP, STREAM_RUN, STREAM_VARIANT, below, draw_u32, uniform01
@@ -170,7 +171,7 @@ def place_mechs(
     mechs_out.chassis[e, m] = c
     here = int(0)
     if slot // PACK < wp.min(episode.packs[e], bank.bank_packs[world.map_slot[e]]):
-        here = 1
+        here = takes_part(rules, episode.seed[e], slot % PACK)
     mechs_out.present[e, m] = here
     mechs_out.alive[e, m] = here
     mechs_out.hp[e, m] = float(here) * rules.chassis[c].hp

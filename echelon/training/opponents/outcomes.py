@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.config import EnvConfig
+import numpy as np
+
 from echelon.sim.arsenal import CHASSIS, ROSTER
 
 BLUE, RED, DRAW = 0, 1, 2
+HULLS = np.array([CHASSIS[chassis].hp for chassis in ROSTER])
+"""Hit points of an undamaged mech by its position in a pack."""
 SCORES = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 """Score of an outcome."""
 
@@ -32,14 +35,10 @@ def outcome_of(record: Any) -> str:
     return "win" if record.winner == side_of(record) else "loss"
 
 
-def team_hit_points(env_cfg: EnvConfig) -> float:
-    return env_cfg.num_packs * sum(CHASSIS[chassis].hp for chassis in ROSTER)
-
-
-def hp_margin(record: Any, full_hp: float) -> float:
-    """Return the learner's share of remaining hit points minus the opponent's; ``full_hp`` is that of a full team."""
-    side, present_share = side_of(record), float(record.present.mean())
-    return (float(record.hp[side]) - float(record.hp[1 - side])) / (full_hp * present_share)
+def hp_margin(record: Any) -> float:
+    """Return the learner's share of its team's hit points that remain, minus the opponent's."""
+    side, hulls = side_of(record), HULLS[np.flatnonzero(record.present) % len(HULLS)]
+    return (float(record.hp[side]) - float(record.hp[1 - side])) / float(hulls.sum() / 2)
 
 
 def learner_return(record: Any) -> float:
