@@ -1,6 +1,7 @@
-"""A commander: mechs wait near their spawn until the pack is complete, and then attack the zone together.
+"""Commanders. Together: mechs wait near their spawn until the pack is complete, and then attack the zone together.
 
 Try it: echelon sim --blue commander:examples/commander.py+hard --red hard --matches 20
+Others: commander:examples/commander.py:pincer+hard, commander:examples/commander.py:hunters+hard
 """
 
 from math import dist
@@ -25,3 +26,15 @@ class Together:
 
 
 command = Together
+
+
+def pincer(view: View) -> dict[int, object]:
+    """Every second mech goes around the zone on the left, the others on the right, for 20 s; then each as it likes."""
+    sides = ("flank_left", "flank_right")
+    return {own.mech: sides[own.mech % 2] if view.seconds < 20.0 else None for own in view.mechs}
+
+
+def hunters(view: View) -> dict[int, object]:
+    """All attack the hostile in sight with the smallest share of its hit points."""
+    weakest = min(view.hostiles, key=lambda hostile: hostile.hp, default=None)
+    return {own.mech: weakest and ("focus", weakest.mech) for own in view.mechs}
