@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from echelon.runs import RunPaths, command, create_run, read_json
 from echelon.state_files import parse_json, read_bounded
 from echelon_cli import job, output
 from echelon_cli.options import usage_errors
+from echelon_cli.players import Player
 
 if TYPE_CHECKING:
     from echelon.training.eval_plan import EvalOptions, EvalPlan
@@ -28,24 +29,9 @@ MAX_RESULT_BYTES = 64 << 20
 """Size above which a result counts as damaged; 10,000 matches have some 300 KiB."""
 
 
-@dataclass(frozen=True)
-class Opponent:
-    """The opponent of an evaluation."""
-
-    name: str
-    path: Path | None = None
-    """File of its policy; None for the scripted level of that name."""
-    is_mean: bool = False
-    """Whether the policy plays its mean actions; otherwise it samples."""
-
-    @property
-    def title(self) -> str:
-        return self.name if self.path else f"heuristic:{self.name}"
-
-
 def start(
-    target: Path | str,
-    opponents: list[Opponent],
+    target: Player,
+    opponents: list[Player],
     options: EvalOptions,
     *,
     ladder: bool = False,
@@ -53,17 +39,17 @@ def start(
     queue: bool = False,
     notify: Sequence[str] = (),
     as_json: bool = False,
-    mates: Sequence[Opponent] = (),
+    mates: Sequence[Player] = (),
     sizes: Sequence[tuple[int, int]] = (),
 ) -> Follower | None:
-    """Start a job that evaluates the policy at path ``target``, or the scripted level of that name; return a follower.
+    """Start a job that evaluates ``target`` and return a follower.
 
     At most one opponent is a policy. With ``mates`` teamwork is measured; ``sizes`` are edge and packs of each cell of
     a matrix, 0 for those of the training. With ``queue`` the job is queued, and None is returned. ``ValueError`` where
     a policy cannot be read; then no folder is left.
     """
     from echelon.gen.spawn import check_world_fits
-    from echelon.jobs.evaluations import open_policy
+    from echelon.jobs.evaluations import copy_commander, open_policy
     from echelon.jobs.observers import requested, write_observers
     from echelon.jobs.tickets import resolved_device
     from echelon.training.eval_plan import (
@@ -77,22 +63,23 @@ def start(
 
     with usage_errors():
         observers = requested(notify)
-    policy = None if isinstance(target, str) else open_policy(target)
-    meta = scripted_meta() if policy is None else policy.meta
+    policy = open_policy(target.path) if target.path else None
+    opponent = next((opponent for opponent in opponents if opponent.path), None)
+    other = open_policy(opponent.path) if opponent and opponent.path else None
+    meta, source = policy.meta if policy else {}, policy or other
+    played = source.meta if source else scripted_meta()
     with usage_errors():
-        env = environment_of(meta, options.size, options.maps)
+        env = environment_of(played, options.size, options.maps)
         games = [
-            environment_of(meta, edge or env.world.size_x, options.maps, packs or env.num_packs)
+            environment_of(played, edge or env.world.size_x, options.maps, packs or env.num_packs)
             for edge, packs in sizes
         ]
         for game in games:
             check_world_fits(game.world, game.num_packs)
     device = resolved_device(options.device)
-    opponent = next((opponent for opponent in opponents if opponent.path), None)
-    other = open_policy(opponent.path) if opponent and opponent.path else None
     if opponent is not None and other is not None and policy is not None:
         try:
-            check_interfaces(meta, other.meta, str(target), opponent.name, "opponent")
+            check_interfaces(meta, other.meta, str(target.path), opponent.name, "opponent")
         except ValueError as error:
             if not ladder:
                 raise
@@ -102,11 +89,17 @@ def start(
             opponents, opponent, other = [each for each in opponents if each.path is None], None, None
     others = {mate.title: open_policy(mate.path) for mate in mates if mate.path}
     for name, source in others.items():
-        check_interfaces(meta, source.meta, str(target), name, "--with")
-    home = None if isinstance(target, str) else run_of(target)
+        check_interfaces(meta, source.meta, str(target.path), name, "--with")
+    # the result of a policy under a commander says nothing about the run
+    home = run_of(target.path) if target.path and not target.commander else None
+    evaluated = replace(target, name=str(target.path or target.name))
+    sources = {opponent.title if opponent else "": other, **others, evaluated.title: policy}
+    led = {player.title: player for player in (evaluated, *opponents, *mates) if player.commander}
+    for title, player in led.items():
+        player.open_commander(getattr(sources.get(title), "meta", None))
     plan = EvalPlan(
         **asdict(options),
-        target=f"heuristic:{target}" if isinstance(target, str) else str(target),
+        target=evaluated.title,
         policy=POLICY if policy else "",
         opponents=tuple(opponent.title for opponent in opponents),
         opponent_policy=OPPONENT_POLICY if other else "",
@@ -126,6 +119,9 @@ def start(
     if record:
         plan = replace(plan, replays=str(_replays(target, home, paths)))
     with job.kept_if_started(paths):
+        files = {title: paths.root / f"commander-{n}.py" for n, title in enumerate(led)}
+        copies = {title: copy_commander(led[title].commander, file) for title, file in files.items()}
+        plan = replace(plan, commanders=copies)
         mate_files = ((others[name], file) for name, file in plan.mate_files.items())
         for each, name in ((policy, plan.policy), (other, plan.opponent_policy), *mate_files):
             if each is not None:
@@ -142,13 +138,13 @@ def run_of(path: Path) -> Path | None:
     return next((p for p in folders if (read_json(RunPaths(p).spec) or {}).get("kind") == "train"), None)
 
 
-def _replays(target: Path | str, home: Path | None, paths: RunPaths) -> Path:
+def _replays(target: Player, home: Path | None, paths: RunPaths) -> Path:
     """Return the folder of recordings: that of the policy's run, one beside its file, or else that of the job."""
     if home is not None:
         return RunPaths(home.absolute()).replays
-    return (
-        paths.replays if target == champion.FOLDER or isinstance(target, str) else target.absolute().parent / "replays"
-    )
+    if target.path in (None, champion.FOLDER) or target.commander:
+        return paths.replays
+    return target.path.absolute().parent / "replays"
 
 
 def _admit(plan: EvalPlan, paths: RunPaths) -> None:
@@ -168,7 +164,7 @@ def _is_beside(plan: EvalPlan, paths: RunPaths) -> bool:
     return bool(plan.replays) and not plan.run and Path(plan.replays) != paths.replays
 
 
-def resume(name: str, as_json: bool = False, target: Path | str | None = None) -> Follower | None:
+def resume(name: str, as_json: bool = False, target: Player | None = None) -> Follower | None:
     """Resume a job that was stopped or killed; recorded batches are not played again.
 
     ``target`` is the policy that it evaluates, where the user names it to let the job write beside it.
@@ -178,12 +174,13 @@ def resume(name: str, as_json: bool = False, target: Path | str | None = None) -
     paths, spec = job.find_job(name, "eval")
     if target is not None:
         plan = EvalPlan.from_dict(spec.config.get("eval"))
-        home = None if isinstance(target, str) else run_of(target)
-        beside = None if isinstance(target, str) or home else target.absolute().parent / "replays"
+        home = run_of(target.path) if target.path else None
+        beside = target.path.absolute().parent / "replays" if target.path and not home else None
         if (plan.run and plan.run != str(home and home.absolute())) or (
             _is_beside(plan, paths) and plan.replays != str(beside)
         ):
-            raise ConfigError(f"run {paths.id!r} evaluates {plan.run or plan.target!r}, expected {str(target)!r}")
+            named = str(target.path or target.name)
+            raise ConfigError(f"run {paths.id!r} evaluates {plan.run or plan.target!r}, expected {named!r}")
         _admit(plan, paths)
     return job.start(paths, spec, is_new=False, as_json=as_json, quiet=as_json, live=True)
 

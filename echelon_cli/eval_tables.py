@@ -17,6 +17,10 @@ Result = Mapping[str, Any]
 def show_result(result: Result) -> None:
     show = show_ladder if "levels" in result else show_matrix if "cells" in result else show_single
     show(result)
+    for player, calls in result.get("commanders", {}).items():
+        failed = f" (the first at {calls['first']})" if calls["failed"] else ""
+        counts = f"{calls['calls']} calls, {calls['failed']} failed{failed}, {calls['slow']} slow"
+        output.print_line(f"orders of {player}: {counts}")
 
 
 def show_matrix(result: Result) -> None:

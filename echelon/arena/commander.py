@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from echelon.actions import ORDER_NAMES, Order
+from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.env.observe.orders import check_order
 from echelon.sim.arsenal import CHASSIS
 
-PREFIX, PILOT = "commander:", "+"
 COMMAND_S = 1.0
 """Time between calls [s]."""
 SLOW_S = 0.2
@@ -58,14 +61,28 @@ class View:
     hostiles: tuple[SeenMech, ...]
 
 
-def split_commander(name: str) -> tuple[str, str]:
-    """Return the commander, "" without one, and the pilot of a name; ``ValueError`` for a commander without a pilot."""
-    if not name.startswith(PREFIX):
-        return "", name
-    commander, plus, pilot = name.removeprefix(PREFIX).rpartition(PILOT)
-    if not plus or not pilot:
-        raise ValueError(f"commander {name!r} has no pilot, expected commander:FILE.py[:FUNCTION]+PILOT, such as +hard")
-    return commander, pilot
+def require_orders(env: EnvConfig, name: str) -> None:
+    """Raise ``ValueError`` for a policy that was trained in an ``env`` without the observation of orders."""
+    if not env.observe_orders:
+        raise ValueError(
+            f"policy {name!r} observes no orders, expected a level or a policy trained with env.observe_orders=true"
+        )
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Counts of calls."""
+
+    calls: int = 0
+    failed: int = 0
+    slow: int = 0
+    """Calls that took ``SLOW_S`` or longer."""
+    first: str = ""
+    """When and why the first one failed."""
+
+    def __add__(self, other: "Calls") -> "Calls":
+        failed, slow = self.failed + other.failed, self.slow + other.slow
+        return Calls(self.calls + other.calls, failed, slow, self.first or other.first)
 
 
 @dataclass
@@ -73,6 +90,8 @@ class Commander:
     """Commands sides of matches by a function, or by objects of a class, one for each side."""
 
     command: Callable[..., Any]
+    crew: NDArray[np.bool_] | None = None
+    """Mechs that get its orders ``[E, M]``; None for all of its side."""
     calls: int = 0
     slow: int = 0
     """Calls that took ``SLOW_S`` or longer."""
@@ -109,11 +128,15 @@ class Commander:
                         f"order {order.name.lower()!r} is for mech {mech}, expected a living one of its side"
                     )
                 check_order(engine.batch, env, mech, order, named)
+            found = {mech: order for mech, order in found.items() if self.crew is None or self.crew[mech]}
         except Exception as error:
             self.faults.append(f"{view.seconds:g} s: {type(error).__name__}: {error}")
             found = {}
         self.slow += time.perf_counter() - began >= SLOW_S
         return found
+
+    def counts(self) -> Calls:
+        return Calls(self.calls, len(self.faults), self.slow, self.faults[0] if self.faults else "")
 
     def report(self) -> str:
         """Return a line about calls that failed or were slow, "" if there are none."""

@@ -272,9 +272,21 @@ class EvalConfig:
 
 SCRIPTED = "heuristic"
 """Prefix of opponent names: ``heuristic:medium``."""
+COMMANDER, PILOT = "commander:", "+"
+"""Prefix of the names of players under a commander, and what stands before their pilot."""
+
+
+def split_commander(name: str) -> tuple[str, str]:
+    """Return the commander, "" without one, and the pilot of a name; ``ValueError`` for a commander without a pilot."""
+    if not name.startswith(COMMANDER):
+        return "", name
+    commander, plus, pilot = name.removeprefix(COMMANDER).rpartition(PILOT)
+    if not plus or not pilot:
+        raise ValueError(f"commander {name!r} has no pilot, expected commander:FILE.py[:FUNCTION]+PILOT, such as +hard")
+    return commander, pilot
 
 
 def level_of(name: str) -> str | None:
-    """Return the level of a scripted opponent, None for a policy."""
-    kind, _, level = name.partition(":")
+    """Return the level of a scripted opponent, perhaps under a commander, None for a policy."""
+    kind, _, level = name.rpartition(PILOT)[2].partition(":") if name.startswith(COMMANDER) else name.partition(":")
     return level if kind == SCRIPTED else None

@@ -9,6 +9,7 @@ has written: a job's folder may be a copy from another machine, which must not c
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from echelon.jobs.memory import require_match_memory
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import LEVEL_ABANDON, RunLink
 from echelon.replay.schema import WORLDS_FOLDER
-from echelon.runs import RunPaths, command, read_json, require_plain_files, require_plain_folder
+from echelon.runs import RunPaths, command, read_json, require_plain_files, require_plain_folder, runs_home
 from echelon.state_files import read_bounded
 from echelon.telemetry.evaluations import newest_results
 from echelon.telemetry.events import EventAlert, EventEnd, EventEval, EventEvalBatch, EventStart
@@ -36,10 +37,12 @@ from echelon.telemetry.log import EventFollower, EventLog, read_events
 
 if TYPE_CHECKING:
     from echelon.training.eval_job import PlayedPart
-    from echelon.training.eval_plan import EvalPart, EvalPlan
+    from echelon.training.eval_plan import CommanderCopy, EvalPart, EvalPlan
 
 ADMITTED = ".eval_jobs"
 """File of the jobs that write into a folder, one a line: id and inode."""
+KNOWN_COMMANDERS = ".commanders"
+"""File in the runs folder with the hashes of the commanders that its user has named: no other code runs."""
 LOCK_LIMIT_S = 60.0
 """Longest wait for other writers of ``evals.jsonl`` [s]; an append takes milliseconds."""
 
@@ -68,28 +71,32 @@ def admit(folder: Path, job: RunPaths) -> None:
     """Let the evaluation ``job`` write into a folder, a run or one of recordings; ``OSError`` where it is read-only."""
     if not is_admitted(folder, job):
         make_folder(folder)
-        handle = open_own(folder / ADMITTED, LOG_FLAGS)
-        try:
-            # a torn line before it must not swallow the job's
-            os.write(handle, f"\n{_line_of(job)}\n".encode())
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        fsync(folder)
+        _append_line(folder / ADMITTED, _line_of(job))
+
+
+def _append_line(path: Path, line: str) -> None:
+    handle = open_own(path, LOG_FLAGS)
+    try:
+        # a torn line before it must not swallow this one
+        os.write(handle, f"\n{line}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fsync(path.parent)
 
 
 def is_admitted(folder: Path, job: RunPaths) -> bool:
-    return _line_of(job) in _admitted(folder)
+    return _line_of(job) in _lines(folder / ADMITTED)
 
 
 def admits(folder: Path, name: str) -> bool:
     """Whether a folder lists a job of this name, whichever folder the job has now."""
-    return any(line.partition(" ")[0] == name for line in _admitted(folder))
+    return any(line.partition(" ")[0] == name for line in _lines(folder / ADMITTED))
 
 
-def _admitted(folder: Path) -> list[str]:
+def _lines(path: Path) -> list[str]:
     try:
-        return read_bounded(folder / ADMITTED, follow_links=False).decode(errors="replace").split("\n")
+        return read_bounded(path, follow_links=False).decode(errors="replace").split("\n")
     except (OSError, ValueError):
         return []
 
@@ -97,6 +104,30 @@ def _admitted(folder: Path) -> list[str]:
 def _line_of(job: RunPaths) -> str:
     """Return the job's id with the number of its folder, which another folder of that name does not have."""
     return f"{job.id} {os.stat(job.root).st_ino}"
+
+
+def copy_commander(commander: str, target: Path) -> CommanderCopy:
+    """Copy ``FILE.py[:FUNCTION]``, which the user has named, and let jobs run files of this content."""
+    from echelon.training.eval_plan import CommanderCopy
+
+    file, *function = commander.split(":", 1)
+    raw = read_bounded(Path(file).expanduser())
+    atomic_write(target, raw)
+    copied = CommanderCopy(commander=":".join((target.name, *function)), sha256=hashlib.sha256(raw).hexdigest())
+    known = runs_home() / KNOWN_COMMANDERS
+    if copied.sha256 not in _lines(known):
+        _append_line(known, copied.sha256)
+    return copied
+
+
+def require_known_commanders(plan: EvalPlan, job: RunPaths) -> None:
+    """Raise ``ValueError`` where a commander is not the file that the user named: a job's folder may be a copy."""
+    for player, copied in plan.commanders.items():
+        raw = read_bounded(job.root / copied.commander.split(":", 1)[0], follow_links=False)
+        if hashlib.sha256(raw).hexdigest() != copied.sha256:
+            raise ValueError(f"commander of {player!r} is not the file that the evaluation began with; start it again")
+        if copied.sha256 not in _lines(runs_home() / KNOWN_COMMANDERS):
+            raise ValueError(f"commander of {player!r} was not named by you, expected one that was; start it again")
 
 
 def written_folder(plan: EvalPlan) -> Path:
@@ -120,12 +151,14 @@ def append_evaluation(path: Path, event: EventEval) -> None:
 
 def played_parts(path: Path, plan: EvalPlan) -> dict[EvalPart, PlayedPart]:
     """Return the recorded parts of a plan in order of play; a record that is damaged or incomplete does not count."""
+    from echelon.arena.commander import Calls
     from echelon.training.episode_results import EpisodeResult
     from echelon.training.eval_job import PlayedPart
     from echelon.training.eval_plan import EvalPart
     from echelon.validation import validator
 
     read = validator(list[EpisodeResult]).validate_python
+    calls = validator(dict[str, Calls]).validate_python
     found: dict[EvalPart, PlayedPart] = {}
     planned = plan.parts()
     for event in read_events(path)[0]:
@@ -135,7 +168,9 @@ def played_parts(path: Path, plan: EvalPlan) -> dict[EvalPart, PlayedPart]:
         with contextlib.suppress(ValueError):
             results = tuple(read(event.results))
             if planned.get(part) == len(results):
-                found.setdefault(part, PlayedPart(part=part, results=results, duration_s=event.duration_s))
+                led = calls(event.commanders)
+                played = PlayedPart(part=part, results=results, duration_s=event.duration_s, commanders=led)
+                found.setdefault(part, played)
     return {part: found[part] for part in planned if part in found}
 
 
@@ -162,6 +197,7 @@ def batch_event(played: Mapping[EvalPart, PlayedPart], newest: PlayedPart, plan:
         win_high=high,
         duration_s=newest.duration_s,
         results=[asdict(result) for result in newest.results],
+        commanders={player: asdict(calls) for player, calls in newest.commanders.items()},
     )
 
 
@@ -176,6 +212,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
     plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
     require_own_folders(plan, paths)
+    require_known_commanders(plan, paths)
     matches = EvalMatches(replace(plan, device=str(resolve_device(plan.device))), paths.root)
     position: dict[str, Any] = {"update": matches.update, "global_step": matches.global_step}
     played = played_parts(paths.matches, plan)
@@ -198,7 +235,7 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
                 event = batch_event(played, newest, plan)
                 log.append(event)
                 log.sync()
-                link.emit(replace(event, results=[]))
+                link.emit(replace(event, results=[], commanders={}))
     except _Abandoned:
         pass
     if len(played) < len(plan.parts()):
@@ -207,7 +244,8 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     stats = {} if plan.games else {opponent: matches.stats(opponent, played) for opponent in plan.opponents}
     replays = sorted(result.replay for part in played.values() for result in part.results if result.replay)
     result = {
-        **matches.result(stats, replays), **matches.teamwork(played), **matches.matrix(played), "job": paths.id
+        **matches.result(stats, replays), **matches.teamwork(played), **matches.matrix(played),
+        **matches.commanders(played), "job": paths.id,
     }  # fmt: skip
     atomic_write(paths.result, json.dumps(strict(result)) + "\n")
     for opponent, found in stats.items():

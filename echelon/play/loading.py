@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.arena.commander import Commander
+from echelon.arena.commander import Commander, require_orders
 from echelon.arena.named_pilots import choose_pilots, level_pilot
 from echelon.arena.reconstruct import require_playable
 from echelon.config import EnvConfig
@@ -22,6 +22,7 @@ from echelon.play_protocol import Source, Start
 from echelon.replay.figures import figures_at
 from echelon.replay.match_text import SIDES, STILL, mechs_by_name
 from echelon.replay.reader import Replay
+from echelon.rl.checkpoint import env_config_of
 from echelon.rl.weights import LoadedPolicy
 from echelon.validation import validated
 
@@ -37,8 +38,9 @@ def first_match(config: PlayConfig, catalogue: Catalogue, path: Path, about: Map
     obeys = opponent if level_pilot(opponent) else DEFAULT_LEVEL
     mate = STILL if config.tutorial else config.mates or (obeys if config.command else opponent)
     hostiles, mates = (catalogue.named(name) for name in (opponent, mate))
-    if config.command and mates[1] is not None and not mates[1].meta["env_cfg"].get("observe_orders"):
-        raise ValueError(f"policy {mate!r} observes no orders, expected a level or one trained with env.observe_orders")
+    for name, (_, policy), is_led in ((mate, mates, config.command), (opponent, hostiles, config.commander)):
+        if policy is not None and is_led:
+            require_orders(env_config_of(policy.meta), name)
     loaded = [policy for _, policy in (hostiles, mates) if policy is not None]
     return begin_match(
         NewMatch(

@@ -265,6 +265,8 @@ class EventEvalBatch(Event):
     duration_s: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list)
     """Result of each match of the batch; in ``matches.jsonl`` only."""
+    commanders: dict[str, Any] = field(default_factory=dict)
+    """Calls of commanders by name of the player; in ``matches.jsonl`` only."""
 
     @property
     def win_rate(self) -> float:

@@ -7,14 +7,16 @@ the remaining ones and ends with the result that it would have had.
 
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from echelon import champion
+from echelon.arena.commander import Calls, Commander, command
 from echelon.arena.ratings import policy_rating
 from echelon.config import EnvConfig
 from echelon.config.seeds import eval_seeds
@@ -42,6 +44,8 @@ class PlayedPart:
     part: EvalPart
     results: tuple[EpisodeResult, ...]
     duration_s: float
+    commanders: Mapping[str, Calls] = field(default_factory=dict)
+    """Calls of commanders, by name of the player."""
 
 
 class EvalMatches:
@@ -51,19 +55,24 @@ class EvalMatches:
         """Load the policies from the job's ``folder``."""
         self.plan, self._folder, self._make_env = plan, folder, make_env
         self.policy = load_policy(folder / plan.policy, plan.device) if plan.policy else None
-        self.meta = self.policy.meta if self.policy else scripted_meta()
-        self.env = environment_of(self.meta, plan.size, plan.maps)
         """The evaluated policy; None for a scripted level."""
-        self.other = self._beside(plan.opponent_policy) if plan.opponent_policy else None
-        self.mates = {name: self._beside(file).policy for name, file in plan.mate_files.items()}
+        other = load_policy(folder / plan.opponent_policy, plan.device) if plan.opponent_policy else None
+        self.meta, player = self.policy.meta if self.policy else {}, self.policy or other
+        self._game = player.meta if player else scripted_meta()
+        if any(level_of(player) is None for player in plan.commanders):
+            self._game = {**self._game, "env_cfg": {**self._game["env_cfg"], "observe_orders": True}}
+        self.env = environment_of(self._game, plan.size, plan.maps)
+        self.policy, self.other = (each and self._fitted(each) for each in (self.policy, other))
+        mates = {name: load_policy(folder / file, plan.device) for name, file in plan.mate_files.items()}
+        self.mates = {name: self._fitted(mate).policy for name, mate in mates.items()}
         self.seeds = eval_seeds(plan.seeds)
 
-    def _beside(self, file: str) -> LoadedPolicy:
-        """Return another policy of the plan, fitted to the rows of the evaluated one."""
-        return fitted(load_policy(self._folder / file, self.plan.device), obs_dim(self.env))
+    def _fitted(self, loaded: LoadedPolicy) -> LoadedPolicy:
+        """Return a policy fitted to the rows of the game."""
+        return fitted(loaded, obs_dim(self.env))
 
     def env_of(self, game: GameSize | None) -> EnvConfig:
-        return self.env if game is None else environment_of(self.meta, game.edge, self.plan.maps, game.packs)
+        return self.env if game is None else environment_of(self._game, game.edge, self.plan.maps, game.packs)
 
     @property
     def update(self) -> int:
@@ -110,37 +119,53 @@ class EvalMatches:
             try:
                 for part in parts:
                     began = time.perf_counter()
-                    results = self._play(part, batch, env, positions, on_step)
-                    yield PlayedPart(part=part, results=results, duration_s=time.perf_counter() - began)
+                    results, calls = self._play(part, batch, env, positions, on_step)
+                    duration_s = time.perf_counter() - began
+                    yield PlayedPart(part=part, results=results, duration_s=duration_s, commanders=calls)
             finally:
                 batch.close()
 
     def _play(
         self, part: EvalPart, batch: BatchedEnv, env: EnvConfig, positions: range, on_step: Callable[[int], object]
-    ) -> tuple[EpisodeResult, ...]:
-        """Return the results of a part in the order in which its matches ended."""
+    ) -> tuple[tuple[EpisodeResult, ...], dict[str, Calls]]:
+        """Return the results of a part in the order in which its matches ended, and the calls of commanders."""
         if level := level_of(part.opponent):
             batch.set_curriculum(skill=level)
         is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
         recording = self._recording(part, batch, positions) if is_recorded else None
         counter, finished = ActionCounter(batch), _FinishedMatches(batch)
         watcher = TeamworkObserver(batch, env.dt_act) if self.plan.mates else None
+        pilot = self._pilot(self.plan.conditions[part.condition], batch, positions)
+        staff = _Staff(batch, self._commanders(part, batch, pilot))
         records = play_episodes(
-            self._pilot(self.plan.conditions[part.condition], batch, positions),
+            pilot,
             batch,
             env.max_steps,
             deterministic=part.deterministic,
             # an episode has the same noise in whichever batch it is
             noise_seed=[side * self.plan.seeds + i for side in (0, 1) for i in positions],
             on_step=lambda: on_step(finished.count),
-            observers=[recording, counter, finished, watcher],
+            observers=[staff, recording, counter, finished, watcher],
             opponents=None if level else self._opponent_runner(batch, positions[0]),
         )
         replays = {} if recording is None else _replays(recording)
         layout, counts = RowLayout(batch), counter.counts()
         teamwork = watcher.results() if watcher else [None] * len(counts)
         results = [episode_result(r, layout, counts[r.env], replays.get(r.env, "")) for r in records]
-        return tuple(replace(each, teamwork=teamwork[r.env]) for each, r in zip(results, records, strict=True))
+        results = [replace(each, teamwork=teamwork[r.env]) for each, r in zip(results, records, strict=True)]
+        return tuple(results), staff.calls()
+
+    def _commanders(self, part: EvalPart, batch: BatchedEnv, pilot: Any) -> list[tuple[str, Commander]]:
+        """Return the commanders of a part with the players that they lead: each commands what its player controls."""
+        plan, learns = self.plan, (batch.rows.row_of >= 0).cpu().numpy()
+        others = pilot.others if isinstance(pilot, TeamPolicy) else np.zeros_like(learns)
+        players = (plan.target, learns & ~others), (plan.conditions[part.condition].mate, others)
+        copies, folder = plan.commanders, self._folder
+        return [
+            (player, replace(Commander.from_file(str(folder / copies[player].commander)), crew=crew))
+            for player, crew in (*players, (part.opponent, ~learns))
+            if player in copies and crew.any()
+        ]
 
     def _pilot(self, condition: Condition, batch: BatchedEnv, positions: range) -> Any:
         """Return what controls the evaluated team."""
@@ -165,14 +190,14 @@ class EvalMatches:
             prefix=self.plan.replay_prefix,
             policy=TeamInfo(
                 name=name,
-                level="" if self.policy else self.plan.target,
+                level="" if self.policy else f"{SCRIPTED}:{level_of(self.plan.target)}",
                 checkpoint=str(self.meta.get("id", "")),
                 rating=self.ratings[part.deterministic],
                 mean=(part.deterministic and self.policy is not None) or None,
             ),
             opponent=TeamInfo(
                 name=opponent,
-                level="" if level is None else part.opponent,
+                level="" if level is None else f"{SCRIPTED}:{level}",
                 checkpoint="" if level or self.other is None else str(self.other.meta.get("id", "")),
             ),
             run=Path(self.plan.run).name,
@@ -183,8 +208,11 @@ class EvalMatches:
         return Recording(batch, plan)
 
     def names(self, opponent: str) -> tuple[str, str]:
-        own = "champion" if Path(self.plan.target) == champion.FOLDER else f"update {self.update}"
-        return own if self.policy else level_of(self.plan.target) or "", level_of(opponent) or opponent
+        target, led = self.plan.target, self.plan.commanders
+        own, other = (name if name in led else level_of(name) or name for name in (target, opponent))
+        if self.policy and target not in led:
+            own = "champion" if Path(target) == champion.FOLDER else f"update {self.update}"
+        return own, other
 
     def stats(
         self, opponent: str, played: Mapping[EvalPart, PlayedPart], condition: str = EvalPart.condition
@@ -226,6 +254,14 @@ class EvalMatches:
             results.setdefault(part.condition, []).extend(played[part].results)
         return {"teamwork": summary(self.plan.conditions, results)} if self.plan.mates else {}
 
+    def commanders(self, played: Mapping[EvalPart, PlayedPart]) -> dict[str, Any]:
+        """Return the calls of each commander as plain values; empty for a plan without commanders."""
+        found = {player: Calls() for player in self.plan.commanders}
+        for part in played.values():
+            for player, calls in part.commanders.items():
+                found[player] += calls
+        return {"commanders": {player: asdict(calls) for player, calls in found.items()}} if found else {}
+
     def matrix(self, played: Mapping[EvalPart, PlayedPart]) -> dict[str, Any]:
         """Return the statistics of every size as plain values; empty for a plan without sizes."""
         (opponent, *_), games = self.plan.opponents, self.plan.games
@@ -255,6 +291,31 @@ class EvalMatches:
             return task
         ((opponent, found),) = stats.items()
         return {**task, "opponent": opponent, "replays": list(replays), **asdict(found)}
+
+
+class _Staff(EpisodeObserver):
+    """Lets commanders give orders in the matches of a batch that are not over."""
+
+    def __init__(self, env: Any, commanders: Sequence[tuple[str, Commander]]) -> None:
+        self._env, self._commanders = env, commanders
+
+    def begin(self) -> None:
+        self._running = np.ones(self._env.sizes.num_envs, bool)
+
+    def before_step(self, estimate: Callable[[], object]) -> None:
+        for _, commander in self._commanders:
+            leads = np.asarray(commander.crew).reshape(len(self._running), 2, -1).any(2) & self._running[:, None]
+            command(self._env.engine, {(env, side): commander for env, side in np.argwhere(leads).tolist()})
+
+    def after_step(self) -> None:
+        if self._commanders:
+            self._running &= ~self._env.results.over.cpu().numpy()
+
+    def calls(self) -> dict[str, Calls]:
+        found: dict[str, Calls] = {}
+        for player, commander in self._commanders:
+            found[player] = found.get(player, Calls()) + commander.counts()
+        return found
 
 
 class _FinishedMatches(EpisodeObserver):

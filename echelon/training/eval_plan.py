@@ -1,6 +1,6 @@
 """The plan of an evaluation job, which a command makes without loading torch."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Interval
@@ -68,6 +68,16 @@ class GameSize:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CommanderCopy:
+    """Copy of the file of a commander."""
+
+    commander: str
+    """``FILE.py[:FUNCTION]`` in the job's folder."""
+    sha256: str
+    """Hash of the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvalPlan(EvalOptions):
     """What an evaluation job plays; stored in its spec."""
 
@@ -87,6 +97,8 @@ class EvalPlan(EvalOptions):
     """Policies and levels that control a part of the team in turn; with some, teamwork is measured."""
     has_messages: bool = False
     """Whether the policy observes messages, which are then changed too."""
+    commanders: dict[str, CommanderCopy] = field(default_factory=dict)
+    """Commanders by name of the player that they lead, in ``target``, ``opponents`` and ``mates``."""
     games: tuple[GameSize, ...] = ()
     """Sizes that are played in turn, the cells of a matrix; without any, that of the training with ``size``."""
     batch_seeds: Annotated[int, Interval(ge=1, le=max(ROWS_PER_BATCH.values()))]

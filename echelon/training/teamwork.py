@@ -44,7 +44,9 @@ class TeamPolicy(StatelessPolicy):
         others = torch.zeros_like(rows.row_of, dtype=torch.bool)
         others.view(-1)[rows.agent] = ~own
         is_policy = isinstance(mate, FlatPolicy)
-        env.pilots.set_teacher(None if is_policy else mate, others.cpu().numpy())
+        self.others = others.cpu().numpy()
+        """Mechs that the mate controls ``[E, M]``."""
+        env.pilots.set_teacher(None if is_policy else mate, self.others)
         pilots = [(policy, own), (mate, ~own)] if is_policy else [(policy, own)]
         self._pilots = [(each, mine.unsqueeze(1)) for each, mine in pilots if mine.any()]
         self._acts = [[trace_act(each, stochastic=s) for each, _ in self._pilots] for s in (False, True)]

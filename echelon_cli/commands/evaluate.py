@@ -1,19 +1,13 @@
 """``echelon eval``: evaluate a policy on held-out seeds, every seed from both sides, in the background."""
 
-from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
 from echelon import champion
 from echelon.config import LADDER
-from echelon.config.opponents import PilotSkill
-from echelon.jobs.config_layers import did_you_mean
-from echelon.runs import RunNotFoundError
 from echelon_cli import eval_job, output
 from echelon_cli.devices import require_device
-from echelon_cli.eval_job import Opponent
-from echelon_cli.listing import SCRIPTED
 from echelon_cli.options import (
     DetachFlag,
     DeviceOption,
@@ -28,10 +22,11 @@ from echelon_cli.options import (
     complete_runs,
     option,
 )
+from echelon_cli.players import Player, find_player
 
 SEEDS = 40
 SKILL = "medium"
-PILOTS = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY"
+PILOTS = "heuristic:LEVEL|champion|RUN|CHECKPOINT|ENTRY|commander:FILE.py[:FUNCTION]+PILOT"
 STAND_IN = "heuristic:expert"
 """Scripted level that controls mechs in the policy's place, and the opponent, where teamwork is measured."""
 
@@ -40,9 +35,9 @@ def evaluate(
     target: Annotated[
         str | None,
         argument(
-            "RUN|CHECKPOINT|ENTRY|champion|heuristic:LEVEL",
+            PILOTS,
             "A run (its best checkpoint, else its newest), a checkpoint folder, an exported file, a league entry, "
-            "the champion, or a scripted level.",
+            "the champion, a scripted level, or one of them under a commander.",
             complete_policies,
         ),
     ] = None,
@@ -106,7 +101,7 @@ def evaluate(
     if resume is not None and queue:
         raise typer.BadParameter("--queue takes new evaluations only; drop --resume")
     if resume is not None:
-        policy = None if target is None else policy_of(target)
+        policy = None if target is None else find_player(target)
         follower = eval_job.resume(resume, as_json, policy)
         return eval_job.follow(follower, detach=detach, as_json=as_json) if follower else output.DONE
     if target is None:
@@ -114,20 +109,18 @@ def evaluate(
     from echelon.training.eval_plan import EvalOptions
 
     require_device(device)
-    policy = policy_of(target)
+    policy = find_player(target)
     if ladder and (record or opponent):
         raise typer.BadParameter("--ladder plays every level and records nothing; drop --opponent and --record")
     if mates and not teamwork:
         raise typer.BadParameter("--with is given without --teamwork, which plays mixed teams; add it")
-    if teamwork and (ladder or record or isinstance(policy, str)):
+    if teamwork and (ladder or record or policy.path is None):
         raise typer.BadParameter("--teamwork takes a policy, not a level; drop --ladder and --record")
     sizes = sizes_of(edges, packs)
     if sizes and (ladder or teamwork or record):
         raise typer.BadParameter("a matrix plays one opponent; drop --ladder, --teamwork and --record")
     size = int(edges) if edges and not sizes else None
     opponents = [opponent_of(opponent or (STAND_IN if teamwork else None))] if not ladder else ladder_opponents(policy)
-    if isinstance(policy, str) and opponents[0].path:
-        raise typer.BadParameter("a scripted level is evaluated against other levels; for policies swap the two")
     options = EvalOptions(
         seeds=seeds, weapon_prob=weapon_prob, size=size, maps=maps, deterministic=not stochastic, device=device,
         threads=threads,
@@ -156,44 +149,13 @@ def sizes_of(edges: str | None, packs: str | None) -> list[tuple[int, int]]:
     return [(edge, count) for edge in found[0] for count in found[1]] if is_matrix else []
 
 
-def ladder_opponents(policy: Path | str) -> list[Opponent]:
+def ladder_opponents(policy: Player) -> list[Player]:
     """Return the scripted levels, weakest first, and the champion where a policy is evaluated."""
-    levels = [Opponent(level) for level in LADDER]
-    return levels if isinstance(policy, str) else [*levels, opponent_of(champion.NAME)]
+    return [*map(Player, LADDER), *([find_player(champion.NAME)] if policy.path else [])]
 
 
-def policy_of(target: str) -> Path | str:
-    """Return the path of the policy that ``target`` refers to, or the name of a scripted level."""
-    from echelon.arena.standings import policy_path
-
-    if target.startswith(SCRIPTED):
-        return level_of(target)
-    try:
-        return policy_path(target)
-    except RunNotFoundError:
-        if target in get_args(PilotSkill):
-            return target
-        raise
-
-
-def level_of(name: str) -> str:
-    """Return the scripted level in ``heuristic:LEVEL``; ``BadParameter`` where there is none."""
-    levels, level = get_args(PilotSkill), name.removeprefix(SCRIPTED)
-    if level not in levels:
-        raise typer.BadParameter(
-            f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})"
-        )
-    return level
-
-
-def opponent_of(opponent: str | None, name: str = "--opponent") -> Opponent:
-    """Return the opponent that option ``name`` selects: a level, with or without its prefix, or a policy."""
-    from echelon.arena.standings import policy_path
-
-    if opponent is None:
-        return Opponent(SKILL)
-    if opponent.startswith(SCRIPTED) or opponent in get_args(PilotSkill):
-        return Opponent(level_of(opponent))
+def opponent_of(opponent: str | None, name: str = "--opponent") -> Player:
+    """Return the opponent that option ``name`` selects."""
     if opponent == "league":
         raise typer.BadParameter(f"{name} is 'league', expected one of its entries; try echelon arena run for all")
-    return Opponent(opponent, policy_path(opponent, name.removeprefix("--")), is_mean=opponent == champion.NAME)
+    return find_player(opponent or SKILL, name.removeprefix("--"))

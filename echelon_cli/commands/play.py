@@ -64,7 +64,7 @@ def play(
     as_json: JsonFlag = False,
 ) -> None:
     """Fly a mech in the browser, or command a team, against any policy or level. The match is recorded."""
-    from echelon.arena.commander import split_commander
+    from echelon.config.opponents import split_commander
     from echelon.server.app import serve as run_server
     from echelon_cli.play_job import fragment_of_session, play_session
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from echelon import champion
 from echelon.config import EnvConfig, Fairness
 from echelon.files import atomic_write
-from echelon.jobs.config_layers import ConfigError, did_you_mean
+from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.process import boot_id, identify
 from echelon.jobs.spec import new_spec, write_spec
-from echelon.runs import RunNotFoundError, RunPaths, create_run
+from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventMatch
 from echelon.telemetry.log import EventLog
 from echelon_cli import output
@@ -38,10 +38,9 @@ from echelon_cli.options import (
     one_of,
     option,
 )
+from echelon_cli.players import Player, find_player
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from echelon.arena.commander import Commander
     from echelon.arena.contest import Contest, MatchResult, MatchSession, Pairing
     from echelon.arena.policy_runner import GroupedPolicyRunner
@@ -115,13 +114,15 @@ def sim(
 
     os.environ.update(thread_environment())
     first = _recorded_first(record, matches)
-    paths = _policy_paths((blue, red))
-    if paths:
+    players = {name: find_player(name, "pilot") for name in (blue, red)}
+    if any(player.path for player in players.values()):
         require_device(device)
-    commanders = _commanders((blue, red))
-    loaded = _load_policies(paths, device)
+    loaded = _load_policies(players, device)
+    commanders = _commanders(players, loaded)
     env = _environment(loaded, packs, size, height, seconds, maps, fair)
-    contest, note = _contest(env, (blue, red), loaded, paths, matches, seed, weapon_prob, swap)
+    if commanders.keys() & loaded.keys():
+        env = replace(env, observe_orders=True)
+    contest, note = _contest(env, (blue, red), players, loaded, matches, seed, weapon_prob, swap)
     require_device(device)
     with _policy_runner(contest, loaded, threads, insight) as policy_runner:
         found = _play(
@@ -156,46 +157,15 @@ def _recorded_first(record: str, matches: int) -> int:
     return min(int(record), matches)
 
 
-def _policy_paths(names: tuple[str, str]) -> dict[str, Path]:
-    """Return the files of the pilots that are policies, by name; ``ConfigError`` for one that is nothing."""
-    from echelon.agents.heuristic import SKILLS
-    from echelon.arena.standings import policy_path
-
-    levels, paths = SKILLS, {}
-    for name in names:
-        _, pilot = _split(name)
-        if pilot in levels:
-            continue
-        try:
-            paths[name] = policy_path(pilot, "pilot")
-        except RunNotFoundError:
-            near, have = did_you_mean(pilot, (*levels, "champion")), ", ".join(levels)
-            raise ConfigError(f"pilot {pilot!r} does not exist{near} (have: {have}, champion, policies)") from None
-    return paths
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Return the commander, "" without one, and the pilot of a name."""
-    from echelon.arena.commander import split_commander
-
-    try:
-        return split_commander(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _commanders(names: tuple[str, str]) -> dict[str, Commander]:
+def _commanders(players: dict[str, Player], loaded: dict[str, LoadedPolicy]) -> dict[str, Commander]:
     """Return the commanders by name of the pilots that they command."""
-    from echelon.arena.commander import Commander
-
-    try:
-        return {name: Commander.from_file(text) for name in names if (text := _split(name)[0])}
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    found = {name: player.open_commander(getattr(loaded.get(name), "meta", None)) for name, player in players.items()}
+    return {name: commander for name, commander in found.items() if commander}
 
 
-def _load_policies(paths: dict[str, Path], device: str) -> dict[str, LoadedPolicy]:
+def _load_policies(players: dict[str, Player], device: str) -> dict[str, LoadedPolicy]:
     """Return the loaded policies by name; torch is loaded only for one."""
+    paths = {name: player.path for name, player in players.items() if player.path}
     if not paths:
         return {}
     from echelon.rl.weights import load_policy
@@ -253,26 +223,29 @@ def _environment(
 def _contest(
     env: EnvConfig,
     pilots: tuple[str, str],
+    players: dict[str, Player],
     loaded: dict[str, LoadedPolicy],
-    paths: dict[str, Path],
     matches: int,
     seed: int,
     weapon_prob: float,
     swap: bool | None,
 ) -> tuple[Contest, str]:
     """Return the contest, and a notice for the user or an empty string."""
-    from echelon.arena.contest import Contest
-    from echelon.arena.named_pilots import level_pilot, loaded_pilot
+    from echelon.arena.contest import Contest, Pilot
+    from echelon.arena.named_pilots import loaded_pilot
     from echelon.gen.spawn import check_world_fits
 
-    same = len({name for name in pilots}) == 1
+    same = pilots[0] == pilots[1]
     swapped = not same if swap is None else swap and not same
     if swapped and matches % 2:
         raise ConfigError(f"matches is {matches}, expected an even number because sides are swapped; try --no-swap")
     note = "both teams have the same pilots, so swapping sides would repeat every match: each seed is played once"
-    policies = {name: loaded_pilot(name, paths[name], policy) for name, policy in loaded.items()}
-    ordered = {name: level for name in pilots if name not in loaded and (level := level_pilot(_split(name)[1]))}
-    policies |= {name: replace(level, id=name, label=name) for name, level in ordered.items()}
+    policies = {
+        name: loaded_pilot(name, player.path, loaded[name])
+        if player.path
+        else Pilot(id=name, label=name, level=player.name)
+        for name, player in players.items()
+    }
     try:
         check_world_fits(env.world, env.num_packs)
         contest = Contest(

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from echelon.actions import Order
-from echelon.arena.commander import Commander, command, split_commander, view_of
+from echelon.arena.commander import Commander, command, view_of
 from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
 from echelon.arena.named_pilots import level_pilot
+from echelon.config.opponents import split_commander
 from tests.arena.recorded_matches import small_game
 from tests.env.battle import Battle
 
@@ -44,6 +45,9 @@ def test_fault_leaves_the_last_orders_and_is_counted():
         command(battle.engine, {(0, 0): commander})
         assert battle["order_kind"][0, :3].tolist() == [Order.HOLD, Order.FOCUS, Order.NONE]
         assert len(commander.faults) == (returned != {0: "hold", 1: ("focus", 7)})
+    crew = np.arange(10)[None] < 1
+    command(battle.engine, {(0, 0): Commander(lambda view: {0: "retreat", 1: "retreat"}, crew)})
+    assert battle["order_kind"][0, :3].tolist() == [Order.RETREAT, Order.FOCUS, Order.NONE], "orders for others"
     assert commander.report().startswith("of 1 calls of the commander 1 failed, the first at 0 s: TypeError")
     assert split_commander("commander:C:/x.py:f+hard") == ("C:/x.py:f", "hard")
     for name in ("commander:x.py", "commander:x.py+"):

@@ -19,7 +19,7 @@ from echelon.rl.weights import load_policy
 from echelon.runs import runs_home
 from echelon.training.champion import install, portable
 from echelon.training.policy_agent import env_config_of
-from echelon_cli.commands.evaluate import opponent_of, policy_of
+from echelon_cli.commands.evaluate import opponent_of
 from echelon_cli.commands.sim import complete_pilots
 from echelon_cli.commands.train import teacher_reference
 from echelon_cli.options import complete_policies
@@ -96,7 +96,7 @@ def test_eval_plays_champion_on_either_side(echelon, jobs_in_process):
 
 
 def test_champion_is_named_wherever_policies_are():
-    assert policy_of("champion") == opponent_of("champion").path == champion.FOLDER
+    assert opponent_of("champion").path == champion.FOLDER
     assert teacher_reference("champion") == f"policy:{champion.FOLDER}"
     assert "champion" in complete_pilots("ch") and "champion" in complete_policies("")
     assert complete_policies("heuristic:e") == ["heuristic:easy", "heuristic:expert"]

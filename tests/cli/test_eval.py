@@ -1,5 +1,6 @@
 """``echelon eval``: policies, opponents and maps, and the job that plays them."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -27,8 +28,8 @@ from echelon.training.evaluation import YARDSTICK
 from echelon.training.weights import export_checkpoint
 from echelon_cli import eval_job
 from echelon_cli.commands.evaluate import opponent_of
-from echelon_cli.eval_job import Opponent
 from echelon_cli.follow import Follower
+from echelon_cli.players import Player
 from tests.arena.policy_files import SMALL, save
 from tests.cli.conftest import parsed
 from tests.tui.support.canned import alive, batch_events, make_evaluation
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("jobs_in_process")
 
 
 def test_opponent_level_spellings_and_default():
-    assert opponent_of("heuristic:hard") == opponent_of("hard") == Opponent("hard")
+    assert opponent_of("heuristic:hard") == opponent_of("hard") == Player("hard")
     assert opponent_of(None).title == "heuristic:medium"
 
 
@@ -289,7 +290,8 @@ def test_eval_plays_league_entries_and_scripted_levels(echelon, tmp_path):
     words = ("heuristic:expert", *FEW, "--opponent", "heuristic:trivial", "--size", "40")
     level = parsed(echelon("eval", *words)[1])
     assert level["checkpoint"] == "heuristic:expert" and level["sampled_win_rate"] is None and level["win_rate"] == 1.0
-    assert "evaluated against other levels" in echelon("eval", "heuristic:hard", "--opponent", "keen-lynx")[2]
+    swapped = parsed(echelon("eval", "heuristic:hard", *FEW, "--opponent", "keen-lynx")[1])
+    assert swapped["map"] == [40, 40, 12] and swapped["seconds"] == 1.0, "the game of the only policy"
     assert "did you mean 'hard'" in echelon("eval", "heuristic:hards")[2]
     assert echelon("eval")[0] == 2 and "run 'zz' does not exist" in echelon("eval", "keen-lynx", "--resume", "zz")[2]
 
@@ -308,3 +310,57 @@ def test_teamwork_is_a_table_and_one_ordinary_evaluation(echelon, tmp_path, trai
     code, out, _ = echelon("eval", str(silent), *words)
     assert code == 0 and "messages: the policy observes none" in out and "messages zeroed" not in out
     assert "4 of 5, others heuristic:expert" in out and "whole teams exceed single gains by" in out
+
+
+@pytest.fixture
+def led(tmp_path) -> str:
+    """A commander that orders every mech back, and fails once in a match."""
+    file = tmp_path / "back.py"
+    file.write_text(
+        "def command(view):\n    assert view.seconds != 2\n    return {m.mech: 'retreat' for m in view.mechs}"
+    )
+    return f"commander:{file}+"
+
+
+def test_player_under_a_commander_obeys_it_and_its_calls_are_counted(echelon, led):
+    pairs = (f"{led}hard", "--opponent", "easy"), ("easy", "--opponent", f"{led}hard")
+    one, other = (parsed(echelon("eval", *pair, *FEW, "--size", "40")[1]) for pair in pairs)
+    assert one["reward_terms"]["zone"] == 0 < other["reward_terms"]["zone"]
+    assert one["checkpoint"] == other["opponent"] == f"{led}heuristic:hard"
+    for found in (one, other):
+        (calls,) = found["commanders"].values()
+        assert calls["calls"] > 10 and calls["failed"] == 2 and calls["first"] == "2 s: AssertionError: "
+    assert "2 failed (the first at 2 s" in echelon("eval", "--resume", one["job"])[1]
+
+
+def test_resumed_evaluation_plays_its_copy_of_the_commander_and_no_other_code(echelon, led, tmp_path):
+    found = parsed(echelon("eval", f"{led}hard", *FEW, "--size", "40", "--opponent", "easy")[1])
+    job, mark = RunPaths(runs_home() / found["job"]), tmp_path / "ran"
+    copy, spec = job.root / "commander-0.py", job.spec.read_text()
+    code, bad = copy.read_text(), f"open({str(mark)!r}, 'w')\ndef command(view): ..."
+    known, other = (hashlib.sha256(text.encode()).hexdigest() for text in (code, bad))
+    (tmp_path / "back.py").write_text("changed")
+    for text, sha256, message in ((code, known, ""), (bad, known, "is not the file"), (bad, other, "was not named")):
+        copy.write_text(text)
+        job.spec.write_text(spec.replace(known, sha256))
+        for file in (job.extension, job.matches, job.result):
+            file.unlink(missing_ok=True)
+        status, out, err = echelon("eval", "--resume", job.id, "--json")
+        if message:
+            assert status == 1 and f"commander of '{led}heuristic:hard' {message}" in err and not mark.exists()
+        else:
+            assert parsed(out) | {"duration_s": 0} == found | {"duration_s": 0}
+
+
+def test_commander_leads_policies_that_observe_orders_and_mates_alone(echelon, led, tmp_path, trained):
+    code, _, text = echelon("eval", f"{led}{trained.root}", *FEW)
+    assert code == 2 and f"policy '{trained.root}' observes no orders, expected a level" in text
+    env = replace(SHORT, observe_orders=True)
+    one, two = save(trained.checkpoints, 8, env=env), save(tmp_path / "two", 2, env=env)
+    words = (*FEW, "--teamwork", "--with", f"{led}{two}", "--with", f"{led}easy")
+    found = parsed(echelon("eval", f"{led}{one}", *words)[1])
+    calls = {player: row["calls"] for player, row in found["commanders"].items()}
+    assert calls == {f"{led}{one}": 30, f"{led}{two}": 10, f"{led}heuristic:easy": 10}, "15, 5 and 5 conditions"
+    assert not trained.evals.exists(), "the run has no result of its commander"
+    found = parsed(echelon("eval", "champion", *FEW, "--size", "40", "--opponent", f"{led}{two}")[1])
+    assert found["commanders"][f"{led}{two}"]["calls"] > 10, "the champion is fitted to rows with orders"

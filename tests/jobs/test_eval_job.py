@@ -16,13 +16,13 @@ from echelon.telemetry.events import EventAlert, EventEval, EventEvalBatch
 from echelon.telemetry.log import read_events
 from echelon.training.eval_plan import ROWS_PER_BATCH, EvalOptions
 from echelon_cli import eval_job
-from echelon_cli.eval_job import Opponent
+from echelon_cli.players import Player
 from tests.arena.policy_files import SMALL, save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
 LIMIT_S = 120.0
 OPTIONS = EvalOptions(seeds=4, weapon_prob=1.0, threads=1)
-LEVELS = [Opponent(level) for level in ("easy", "medium")]
+LEVELS = [Player(level) for level in ("easy", "medium")]
 BATCHES = 8
 """Two parts of the seeds, against two levels, with mean and with sampled actions."""
 RESULT = EventEval(update=3, global_step=30, opponent="heuristic:medium", episodes=2, win_rate=0.5, job="job")
@@ -40,7 +40,7 @@ def trained(monkeypatch):
 
 
 def start(trained: RunPaths) -> RunPaths:
-    return eval_job.start(trained.root, LEVELS, OPTIONS, ladder=True, as_json=True).paths
+    return eval_job.start(Player("trained", trained.root), LEVELS, OPTIONS, ladder=True, as_json=True).paths
 
 
 def wait_for_batches(paths: RunPaths, count: int) -> list[EventEvalBatch]:
