@@ -227,7 +227,7 @@ class League:
         expected = self.env_signature
         wrong = [
             f"{key} {signature.get(key)!r}, expected {expected.get(key)!r}"
-            for key in sorted({*expected, *signature})
+            for key in sorted(signature)
             if signature.get(key) != expected.get(key)
         ]
         if wrong:

@@ -236,8 +236,8 @@ def test_unwritable_league_skips_submission(small_run, tmp_path, monkeypatch):
 def test_league_of_another_game_is_rejected(small_run, tmp_path):
     run(small_run(opponents=opponent_config(), total_steps=300), run_folder(tmp_path, "tidal-owl"))
     config = small_run(opponents=opponent_config(), total_steps=300)
-    config = replace(config, env=replace(config.env, num_packs=2))
-    with pytest.raises(ValueError, match="built for another environment than the league's: num_packs 2, .* 1"):
+    config = replace(config, env=replace(config.env, decision_repeat=4))
+    with pytest.raises(ValueError, match="built for another environment than the league's: decision_repeat 4, .* 5"):
         run(config, run_folder(tmp_path, "iron-fox"))
 
 
