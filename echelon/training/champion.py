@@ -1,13 +1,14 @@
 """Replaces the champion in the box: ``python -m echelon.training.champion RUN``, which ``just champion`` calls.
 
 Writes the policy of a run's best checkpoint as a policy folder, then plays matches against ``OPPONENT`` on fair maps
-and stores the first one that it wins. Paths of this machine leave the stored configuration.
+and stores the first one that it wins. Paths of this machine leave the stored configuration,
+whose game is ``shipped_game``.
 """
 
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from echelon import champion
 from echelon.arena.contest import BLUE, Contest, MatchSession, Pilot
 from echelon.arena.match_runner import play
 from echelon.arena.policy_runner import GroupedPolicyRunner
-from echelon.config import with_fairness
+from echelon.config import EnvConfig, with_fairness
+from echelon.config.presets import get_preset
 from echelon.files import atomic_write
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
@@ -40,6 +42,7 @@ def install(source: Path, folder: Path = champion.FOLDER, *, matches: int = MATC
     """
     checkpoint = find_checkpoint(source)
     manifest = {key: portable(value) for key, value in checkpoint.manifest.items() if key not in DROPPED}
+    manifest["env_cfg"] |= asdict(shipped_game(env_config_of(manifest)))
     if RETURN_STATISTICS not in manifest:
         manifest[RETURN_STATISTICS] = plain_statistics(checkpoint.state()["trainer"][RETURN_STATISTICS])
     export_policy_folder(replace(checkpoint, manifest=manifest), folder)
@@ -48,6 +51,13 @@ def install(source: Path, folder: Path = champion.FOLDER, *, matches: int = MATC
     if size > champion.MAX_BYTES:
         raise ValueError(f"champion has {size} bytes, expected at most {champion.MAX_BYTES}")
     return {"id": checkpoint.id, "bytes": size, **outcome}
+
+
+def shipped_game(trained: EnvConfig) -> EnvConfig:
+    """Return the game that the champion plays where none is named: one pack on the maps of preset ``standard``."""
+    game = get_preset("standard").env
+    sizes = {name: getattr(game, name) for name in ("world", "num_packs", "max_episode_seconds")}
+    return replace(trained.without_ranges(), **sizes, order_rate=0.0)
 
 
 def portable(value: Any) -> Any:
@@ -65,7 +75,7 @@ def portable(value: Any) -> Any:
 def record_match(folder: Path, matches: int = MATCHES) -> dict[str, Any]:
     """Store the first match that the policy in ``folder`` wins as blue, else the first, as its ``match.ecr``."""
     loaded = load_policy(folder)
-    env = env_config_of(loaded.meta).without_ranges()
+    env = env_config_of(loaded.meta)
     name, identity = champion.NAME, str(loaded.meta["id"])
     policies = {name: Pilot(id=name, label=name, path=str(folder), checkpoint=identity)}
     contest = Contest(env=with_fairness(env, "path"), pilots=(name, OPPONENT), policies=policies, matches=matches)

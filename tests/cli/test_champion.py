@@ -121,14 +121,15 @@ def test_install_replaces_all_files_and_drops_machine_paths(tmp_path):
     source = tmp_path / "source"
     export_policy_folder(find_checkpoint(champion.FOLDER), source, {"args": {"start_from": f"{tmp_path}/start"}})
     manifest = json.loads((source / "manifest.json").read_text())
-    manifest["env_cfg"] |= {"max_episode_seconds": 2.0}
-    manifest["env_cfg"]["world"] |= {"size_x": 40, "size_y": 40}
+    manifest["env_cfg"] |= {"max_episode_seconds": 90.0, "num_packs": 2, "packs_per_team_range": [1, 2]}
+    manifest["env_cfg"]["world"] |= {"size_x": 140, "size_y": 140}
     (source / "manifest.json").write_text(json.dumps(manifest))
     facts = install(source, folder, matches=2)
     after = {name: (folder / name).read_bytes() for name in DATA}
     assert after["match.ecr"] != before["match.ecr"] and os.fsencode(tmp_path) not in after["manifest.json"]
     assert after["model.safetensors"] == before["model.safetensors"] and facts["matches"] == 2
     assert load_policy(folder).meta["args"] == {"start_from": "start"}
+    assert env_config_of(load_policy(folder).meta) == env_config_of(load_policy(champion.FOLDER).meta)
 
 
 def test_portable_shortens_absolute_paths_only():
