@@ -53,8 +53,9 @@ class ModelConfig:
     """Keep the recurrent state between environment steps; off resets it to zero before every step."""
     action_head: Literal["gaussian", "hybrid"] = "gaussian"
     """Action distribution: Gaussian in every column, or also Bernoulli switches and categorical selectors (hybrid)."""
-    critic: Literal["own", "central"] = "own"
-    """Input of the value: what the mech itself observes (own), or the true state of all mechs (central; MAPPO)."""
+    critic: Literal["own", "central", "attention"] = "own"
+    """Input of the value: what the mech itself observes (own), or the true state of all mechs (central; MAPPO), in
+    training also read by attention over mechs (attention)."""
     hidden_columns: str = ""
     """Observation columns that the network reads as 0, to measure what they contribute: names of ``echelon config
     observation`` without the slot, or whole blocks, separated by spaces; * is a wildcard (course aiming.bearing_*)."""
@@ -127,6 +128,9 @@ class PPOConfig:
     kl_lr_target: NonNegative = 0.0
     """KL divergence at the end of an update, by which the learning rate is lowered to 0.01 of the schedule's and raised
     again; 0 does so only until the schedule's is reached after a start."""
+    baseline: Literal["state", "mates"] = "state"
+    """Subtracted from the return: the value of the state (state), or with model.critic = attention the value given the
+    actions of the mates in the same step too (mates; counterfactual, as COMA)."""
     recompute_advantages: bool = False
     """Recompute advantages after every epoch."""
     advantage_share: Annotated[float, Interval(ge=TINY, le=1.0)] = 1.0
@@ -320,6 +324,8 @@ class RunConfig:
         fits = self.model.critic == "own" or not (self.env.truncation_bootstraps or self.ppo.aux_coef)
         expected = "'own' unless env.truncation_bootstraps = false and ppo.aux_coef = 0"
         require(fits, "model.critic", self.model.critic, expected)
+        fits = self.ppo.baseline == "state" or self.model.critic == "attention"
+        require(fits, "ppo.baseline", self.ppo.baseline, "'state' unless model.critic = attention")
         require(self.env.gamma == self.ppo.gamma, "env.gamma", self.env.gamma, f"ppo.gamma = {self.ppo.gamma}")
         require(
             self.model.kind == "classic" or self.env.obs_layout == "suite",

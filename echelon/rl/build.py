@@ -62,7 +62,7 @@ class FlatPolicy(PolicyCalls):
 
     regime: Regime = HOST
 
-    def __init__(self, core: ActorCritic, obs_dim: int, central_dim: int = 0) -> None:
+    def __init__(self, core: ActorCritic, obs_dim: int, central_dim: int = 0, *, reads_central: bool = True) -> None:
         super().__init__()
         self.core = core
         self.obs_dim = obs_dim
@@ -74,7 +74,7 @@ class FlatPolicy(PolicyCalls):
         self.lstm_hidden_dim = core.lstm_hidden_dim
         self.obs_normalizer = ObsNormalizer(obs_dim)
         self.central_dim = central_dim
-        self.central = CentralCritic(central_dim) if central_dim else None
+        self.central = CentralCritic(central_dim) if central_dim and reads_central else None
         self._room: Mapping[str, int] | None = None
         set_regime(self, regime_of(core.actor_logstd.device))
 
@@ -172,9 +172,10 @@ def build_model(
 ) -> FlatPolicy:
     """Return a new policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
 
-    A central critic reads ``central_dim`` columns of the central state, 0 for none. Widths are columns of the suite
-    layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
+    Rows may have ``central_dim`` columns of the central state, 0 for none, which a central critic reads. Widths are
+    columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
+    reads_central = model_cfg.critic != "attention"
     options: dict[str, Any] = {
         "action_head": model_cfg.action_head,
         "init_log_std": model_cfg.init_log_std,
@@ -186,7 +187,7 @@ def build_model(
     if model_cfg.kind == "classic":
         hidden_dim = CLASSIC_WIDTH_FACTOR * model_cfg.hidden_dim
         core: ActorCritic = ActorCriticLSTM(obs_dim, action_dim, hidden_dim, model_cfg.lstm_hidden_dim, **options)
-        return FlatPolicy(core, obs_dim, central_dim)
+        return FlatPolicy(core, obs_dim, central_dim, reads_central=reads_central)
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + END_WIDTH:
         sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
         raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
@@ -201,4 +202,4 @@ def build_model(
         extra_width=extra_width,
         **options,
     )
-    return FlatPolicy(core, obs_dim, central_dim)
+    return FlatPolicy(core, obs_dim, central_dim, reads_central=reads_central)

@@ -42,6 +42,7 @@ from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.actor import Actor
 from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutParts
+from echelon.training.ppo.critic import TeamCritic
 from echelon.training.ppo.execution import make_steps
 from echelon.training.ppo.optimizer import WeightAverage
 from echelon.training.ppo.rollouts import Rollouts
@@ -175,7 +176,9 @@ class Session:
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         magnet = self.ema.policy if ppo.magnet_coef else None
-        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group, magnet)
+        widths = self.env.sizes.central_dim, 2 * self.env.rows.team_size, self.env.sizes.action_dim
+        critic = TeamCritic(*widths) if config.model.critic == "attention" else None
+        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group, magnet, critic)
         teacher = make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main)
         played = copy.deepcopy(self.policy) if ppo.overlap else self.policy
         actor = Actor(self.env, played, ppo, buffer.actions.device, pool=self.pool, teacher=teacher)
@@ -531,7 +534,7 @@ class Session:
             widths = layout.tail_widths(cfg, env.sizes.obs_dim)
             options = {
                 "predict": cfg.ppo.aux_coef > 0,
-                "central_dim": env.sizes.central_dim if cfg.model.critic == "central" else 0,
+                "central_dim": 0 if cfg.model.critic == "own" else env.sizes.central_dim,
             }
             policy = build_model(cfg.model, env.sizes.obs_dim, env.sizes.action_dim, *widths, **options)
         policy.set_normalizable(env.sizes.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))

@@ -259,8 +259,8 @@ def test_every_ppo_field_has_a_row():
     """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
     elsewhere |= {"ppo.ent_factor_switches", "ppo.ent_factor_selectors"}
     """Tested in tests/training/test_losses.py, for a head that the fake environment does not have."""
-    elsewhere |= {"ppo.magnet_coef"}
-    """Tested in tests/training/test_ppo.py."""
+    elsewhere |= {"ppo.baseline", "ppo.magnet_coef"}
+    """Tested in tests/training/test_team_critic.py and tests/training/test_ppo.py."""
     assert {f"ppo.{f.name}" for f in fields(PPOConfig)} - tested == elsewhere
 
 
@@ -299,6 +299,7 @@ TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
         (OpponentConfig, {"league": LeagueConfig(target="main")}, "expected empty where opponents.mix.league is 0"),
         (RunConfig, CENTRAL, "^model.critic is 'central', expected 'own' unless env.truncation_boot"),
         (RunConfig, {**CENTRAL, "env": NO_BOOTSTRAP, "ppo": PPOConfig(aux_coef=0.1)}, "^model.critic is 'central'"),
+        (RunConfig, {"ppo": PPOConfig(baseline="mates")}, "^ppo.baseline is 'mates', expected 'state' unless model.cr"),
         *((TeacherConfig, {"policy": name}, f"^teacher.policy is '{name}', {TEACHER}")
           for name in ("heuristic:wizard", "expert", "policy:", "heuristic:")),
     ],

@@ -23,6 +23,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.actor import forward_slices
+from echelon.training.ppo.critic import CriticTrainer, TeamCritic
 from echelon.training.ppo.execution import make_update
 from echelon.training.ppo.losses import Coefficients, Gradients, LossInputs, LossTerms, UpdateStats
 from echelon.training.ppo.optimizer import LearningRate, load_moments, make_optimizer, saved_state
@@ -62,8 +63,9 @@ class PPOTrainer:
         pool: ThreadPool | None = None,
         group: ProcessGroup | None = None,
         magnet: FlatPolicy | None = None,
+        critic: TeamCritic | None = None,
     ) -> None:
-        """``magnet`` is the policy that ``ppo.magnet_coef`` pulls ``model`` to."""
+        """``magnet`` is the policy that ``ppo.magnet_coef`` pulls ``model`` to; ``critic`` values rollouts."""
         self.model, self.magnet = cast(Any, model), magnet
         self._core: ActorCritic = self.model.core
         self.config = config
@@ -85,6 +87,8 @@ class PPOTrainer:
         self.updates = 0
         self.nonfinite = 0
         self._scored: tuple[Tensor, Tensor] | None = None
+        parts = config, self.gradients.regime, self._pool, self.group
+        self.critic = None if critic is None else CriticTrainer(critic.to(self.device), *parts)
 
     def set_progress(self, progress: float, teaching: Teaching | None = None) -> None:
         """Set learning rate, coefficients and width of actions for ``progress`` in [0, 1] through training.
@@ -131,12 +135,16 @@ class PPOTrainer:
         cfg, kl, epochs = self.config, 0.0, 0
         length = chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
         states = chunk_states or self.chunk_states(buffer, init_state)
+        if self.critic is not None:
+            self._compute_gae(buffer)
         before = rollout_statistics(buffer) | {"lr_factor": self.learning_rate.factor}
         if self.teaching.has_labels:
             before |= agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
         if cfg.magnet_coef and not self.teaching.imitates:
             before |= {"magnet_kl": self._pull(buffer, init_state, length)}
+        if self.critic is not None:
+            self.critic.train(buffer, returns, self._scaled, self.lr, imitates=self.teaching.imitates)
         self.minibatch_update.begin(buffer, length)
         for epoch in range(cfg.update_epochs):
             self._run_epoch(buffer, states, returns, length, epoch)
@@ -148,7 +156,7 @@ class PPOTrainer:
                 break
             if cfg.recompute_advantages:
                 buffer.values.copy_(values)
-                buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), cfg.gamma, cfg.gae_lambda)
+                self._compute_gae(buffer)
                 returns = self._normalize(buffer, update_statistics=False)
         return {**before, "kl": kl, "epochs": epochs}
 
@@ -183,6 +191,7 @@ class PPOTrainer:
             "log_std_start": self._core.log_std_span[0],
             "updates": self.updates,
             "nonfinite": self.nonfinite,
+            **({} if self.critic is None else {"critic": self.critic.state_dict()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -200,6 +209,7 @@ class PPOTrainer:
         self.return_normalizer.load_state_dict(state[RETURN_STATISTICS])
         self.updates = int(state["updates"])
         self.nonfinite = int(state["nonfinite"])
+        self._load_critic(state)
 
     def start_from(self, state: dict[str, Any]) -> None:
         """Begin a new run with the model's loaded weights and what ``state``, another trainer's, has beside them.
@@ -215,10 +225,26 @@ class PPOTrainer:
             count.clamp_(max=START_FROM_COUNT)
         if self._core.log_std_max is not None:
             self._core.log_std_span = (float(self._core.log_std_max), self._core.log_std_span[1])
+        self._load_critic(state)
+
+    def _load_critic(self, state: dict[str, Any]) -> None:
+        if self.critic is not None and "critic" in state:
+            self.critic.load_state_dict(state["critic"])
+
+    def _compute_gae(self, buffer: RolloutBuffer) -> None:
+        """Recompute returns and advantages, from values and baselines of the critic where there is one."""
+        baselines = None if self.critic is None else self.critic.value(buffer)
+        next_value, next_done = buffer.next_value.clone(), buffer.next_done.clone()
+        buffer.compute_gae(next_value, next_done, self.config.gamma, self.config.gae_lambda)
+        if baselines is not None:
+            torch.sub(buffer.returns, baselines, out=buffer.advantages)
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        """Return values on the scale of the value loss."""
+        return self.return_normalizer.normalize(values) if self.config.value_norm else values
 
     def _terms(self, x: LossInputs) -> LossTerms:
-        values = self.return_normalizer.normalize(x.values) if self.config.value_norm else x.values
-        x, cfg = x._replace(values=values), self.config
+        x, cfg = x._replace(values=self._scaled(x.values)), self.config
         if self.teaching.imitates:
             return ppo_losses.imitation_terms(x, self._imitation_coef, cfg.vf_coef)
         return ppo_losses.ppo_terms(x, cfg.clip_coef, self._ent_coef, cfg.vf_coef, self._imitation_coef)
