@@ -17,18 +17,23 @@ from echelon.rl.traced_policy import trace_act
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.runs import RunPaths
 from echelon.training.batched_env import BatchedEnv
+from echelon.training.hindsight import Hindsight
 from echelon.training.policy_agent import env_config_of
 from echelon.training.ppo.actor import forward_slices
 from echelon.training.ppo.teacher import Teacher
+from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.threads import ThreadPool
 from echelon.training.weights import kept_policy
 
 
 class ScriptedTeacher(Teacher):
-    """A scripted level: labels are the actions of its pilots, who sense and remember what the mech does."""
+    """A scripted level: labels are the actions of its pilots, who sense and remember what the mech does.
 
-    def __init__(self, env: BatchedEnv, level: str) -> None:
-        self.env, self.level = env, level
+    They obey orders; with ``hindsight`` their mechs also observe orders that they obeyed without having them.
+    """
+
+    def __init__(self, env: BatchedEnv, level: str, hindsight: Hindsight | None = None) -> None:
+        self.env, self.level, self.hindsight = env, level, hindsight
 
     def set_active(self, active: bool) -> None:
         """Let the pilots of the level act for the mechs that learn, or for none of them."""
@@ -36,8 +41,15 @@ class ScriptedTeacher(Teacher):
 
     def label(self, obs: Tensor, done: Tensor, labels: Tensor) -> None:
         """Write the pilots' actions into ``labels [N, A]``; they read the state itself."""
+        if self.hindsight is not None:
+            self.hindsight.before_step()
         self.env.pilots.label()
         labels.copy_(self.env.rows.acted())
+
+    def relabel(self, buffer: RolloutBuffer, rows: Tensor, next_done: Tensor) -> None:
+        """Show ``rows [N]`` the orders that they obeyed; ``next_done [N]`` is 1 after the end of an episode."""
+        if self.hindsight is not None:
+            self.hindsight.relabel(buffer, rows, next_done)
 
 
 class PolicyTeacher(Teacher):
@@ -92,7 +104,8 @@ def make_teacher(
     """Return the teacher of a run, None without one; ``stores`` copies a policy into ``run_dir``."""
     cfg = config.teacher
     if cfg.level is not None:
-        return ScriptedTeacher(env, cfg.level)
+        has_hindsight = config.env.observe_orders and config.env.order_rate > 0 and torch.device(device).type == "cpu"
+        return ScriptedTeacher(env, cfg.level, Hindsight(env, config) if has_hindsight else None)
     if cfg.path is None:
         return None
     stored = RunPaths(Path(run_dir)).teacher if run_dir is not None else None

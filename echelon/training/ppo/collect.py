@@ -155,6 +155,7 @@ class Collector:
         self.episodes.set_learner_acts(envs.tolist())
         rows = envs[self._env_of_row]
         self.learner_share = float(rows.float().mean())
+        self._teacher_acts = ~rows.to(self.actor.device)
         self.actor.set_teacher(teaching.has_labels, rows)
 
     def reset(self) -> None:
@@ -201,6 +202,8 @@ class Collector:
         queued()
         began = time.perf_counter()
         self.steps.end()
+        if self.actor.teacher is not None and self.teaching.has_labels:
+            self.actor.teacher.relabel(buffer, self._teacher_acts, self.actor.next_done)
         times.env_s += time.perf_counter() - began
         return times
 

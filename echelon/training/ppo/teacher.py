@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from echelon.config import TeacherConfig
+from echelon.training.rollout import RolloutBuffer
 
 IMITATION_DECAY = 0.85
 """Progress of the learning-rate schedule at the end of the imitation; the schedule begins again with PPO."""
@@ -34,6 +35,9 @@ class Teacher(ABC):
 
         ``done [N]`` is 1 where the step starts an episode.
         """
+
+    def relabel(self, buffer: RolloutBuffer, rows: Tensor, next_done: Tensor) -> None:  # noqa: B027
+        """Change what ``rows [N]``, in which it acted, observed; ``next_done [N]`` is 1 after the end of an episode."""
 
     def carry(self) -> dict[str, Tensor]:
         """Return the tensors that the next label depends on, by name, for a checkpoint."""
