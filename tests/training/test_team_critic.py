@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from echelon.config import CurriculumConfig, RunConfig
 from echelon.rl.host_program import HostPolicy, has_program
+from echelon.rl.regime import DEVICE
 from echelon.rl.weights import load_policy
 from echelon.training.central_state import MATCH_FEATURES, MECH_FEATURES
-from echelon.training.ppo.critic import TeamCritic
+from echelon.training.ppo.critic import CriticTrainer, TeamCritic
 from echelon.training.ppo.host.program import trains_by_program
 from echelon.training.vec_env import VectorEnv
 from tests.training.conftest import make_small_run
 from tests.training.runs import assert_resumes_exactly, battle_run, collected, update
+from tests.training.transfer_counter import counting
 
 F, G, A, PACK = len(MECH_FEATURES), len(MATCH_FEATURES), 4, 5
 
@@ -96,6 +98,16 @@ def test_critic_learns_the_returns_and_survives_those_that_are_not_finite(baseli
             returns = buffer.returns if step != 20 else buffer.returns * torch.inf
             trainer.critic.train(buffer, returns, lambda x: x, 3e-3, imitates=step < 5)
         assert all(last < 0.3 * first for first, last in zip(errors[0], errors[-1], strict=True))
+
+
+def test_values_and_training_read_nothing_from_a_device():
+    with collected(attention()) as session:
+        buffer, trainer, config = session.buffer, session.trainer, session.config.ppo
+        critic = CriticTrainer(trainer.critic.critic, config, DEVICE, session.pool, session.group)
+        with counting() as transfers:
+            critic.value(buffer)
+            critic.train(buffer, buffer.returns, trainer._scaled, 1e-3, imitates=False)
+        assert transfers.faults == [] and transfers.reads == 0
 
 
 def test_run_resumes_bit_exact_and_its_policy_has_no_critic(tmp_path):

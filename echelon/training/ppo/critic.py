@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from echelon.config import PPOConfig
 from echelon.rl.actor_critic import CRITIC_GAIN, init_linear
+from echelon.rl.packed_obs import in_turn
 from echelon.rl.regime import Regime
 from echelon.training.ppo.optimizer import load_moments, saved_state
 from echelon.training.rollout import RolloutBuffer
@@ -92,11 +93,12 @@ class CriticTrainer:
     def __init__(
         self, critic: TeamCritic, config: PPOConfig, regime: Regime, pool: ThreadPool, group: ProcessGroup
     ) -> None:
-        self.critic, self._config, self._pool, self._group = critic, config, pool, group
+        self.critic, self._config, self._group = critic, config, group
         group.broadcast_module(critic)
         self._parameters = list(critic.parameters())
-        self._optimizer = torch.optim.Adam(self._parameters, eps=config.adam_eps)
-        self._most = STATES_OF_THREAD if regime.packs else STATES_OF_DEVICE
+        self._optimizer = torch.optim.Adam(self._parameters, eps=config.adam_eps, fused=True)
+        # a device has one queue of work, that of the calling thread
+        self._each, self._most = (pool.map, STATES_OF_THREAD) if regime.packs else (in_turn, STATES_OF_DEVICE)
 
     def value(self, buffer: RolloutBuffer) -> Tensor | None:
         """Write the values of a rollout into it, and return the baselines ``[T, N]``, None where values are those."""
@@ -107,7 +109,7 @@ class CriticTrainer:
                 return self.critic(central[part], None if actions is None else actions[part])
 
         parts = [slice(first, first + self._most) for first in range(0, len(central), self._most)]
-        found = zip(*self._pool.map(evaluate, parts), strict=True)
+        found = zip(*self._each(evaluate, parts), strict=True)
         values, *baselines = (torch.cat(x).view(buffer.num_steps + 1, -1) for x in found if x[0] is not None)
         buffer.values.copy_(values[:-1])
         buffer.next_value.copy_(values[-1])
@@ -116,15 +118,16 @@ class CriticTrainer:
     def train(
         self, buffer: RolloutBuffer, returns: Tensor, scaled: Callable[[Tensor], Tensor], lr: float, *, imitates: bool
     ) -> None:
-        """Regress ``scaled`` values on ``returns [T, N]``; no baselines while a teacher may act (``imitates``)."""
+        """Regress ``scaled`` values on ``returns [T, N]``; actions are 0 while a teacher may act (``imitates``)."""
         central, actions = self._inputs(buffer)
+        actions = torch.zeros_like(actions) if imitates and actions is not None else actions
         targets, weights = (x.view(-1, buffer.team_size) for x in (returns, buffer.alive * buffer.present))
         for group in self._optimizer.param_groups:
             group["lr"] = lr * self._config.critic_lr_mult
 
         def gradient(chosen: Tensor, share: Tensor) -> tuple[Tensor | None, ...]:
             with torch.enable_grad():
-                found = self.critic(central[chosen], None if actions is None or imitates else actions[chosen])
+                found = self.critic(central[chosen], None if actions is None else actions[chosen])
                 errors = [(scaled(x) - targets[chosen]).square() for x in found if x is not None]
                 loss = (sum(errors) * weights[chosen]).sum() * share
                 return torch.autograd.grad(loss, self._parameters, allow_unused=True)
@@ -133,7 +136,7 @@ class CriticTrainer:
             order = upload(torch.randperm(len(targets), device="cpu"), central.device)
             for chosen in order.tensor_split(min(len(order), self._config.num_minibatches)):
                 share = 0.5 / weights[chosen].sum().clamp_min(1.0)
-                parts = self._pool.map(lambda part, share=share: gradient(part, share), chosen.split(self._most))
+                parts = self._each(lambda part, share=share: gradient(part, share), chosen.split(self._most))
                 self._step([None if of[0] is None else torch.stack(of).sum(0) for of in zip(*parts, strict=True)])
 
     def state_dict(self) -> dict[str, Any]:
