@@ -1,4 +1,4 @@
-"""``python -m tests.bench.orders RUN [--seeds N]``: how far a policy or a level obeys orders, by order, as JSON.
+"""``python -m tests.bench.orders RUN [--seeds N]``: how far a policy obeys orders, by order, as JSON.
 
 It plays report seeds from both sides against ``expert`` with mean actions: with random orders every 10 s, which it
 observes, and without orders. Then the same measure says how far it does by itself what it would be ordered.
