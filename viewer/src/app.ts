@@ -76,7 +76,7 @@ export class App {
     this.screen = screen;
     this.session = new Session(state, api, (hash) => this.writeAddress(hash));
     const showList = () => this.showList();
-    const play = new Play(state, api, (hash) => (location.hash = hash), showList);
+    const play = new Play(state, api, screen, (hash) => (location.hash = hash), showList);
     this.play = play;
     this.share = new SharePanel(
       state,
@@ -110,10 +110,13 @@ export class App {
     this.matchPage = el("main", { class: "match-page" }, [canvas, overlay, this.hud.root, play.root]);
     root.append(this.list.root, this.league.root, this.matchPage, this.problem.root, new Tooltip().root);
     bindKeys(state, keys, this.held);
-    bindPointer(canvas, state, (x, y, twice) => {
-      if (state.flying) return;
-      const mech = screen.pick(x, y);
-      if (mech >= 0 || !twice) control.select(state, mech, twice && mech >= 0);
+    bindPointer(canvas, state, {
+      pick: (x, y, event, twice) => {
+        if (state.flying) return play.command.pick(x, y, event, twice);
+        const mech = screen.pick(x, y);
+        if (mech >= 0 || !twice) control.select(state, mech, twice && mech >= 0);
+      },
+      drawBox: (box, event, done) => play.command.drawBox(box, event, done),
     });
     this.bindWindow();
   }
@@ -232,7 +235,8 @@ export class App {
     else control.tickClock(state, runs ? elapsed : 0);
     state.slowRate = runs && state.match && state.playing ? this.meter.add(interval) : this.meter.reset();
     this.held.advance(state, elapsed);
-    if (state.page === "match") state.window = [this.canvas.clientWidth, this.canvas.clientHeight];
+    if (state.page === "match" && this.canvas.clientWidth > 0)
+      state.window = [this.canvas.clientWidth, this.canvas.clientHeight];
     list.root.hidden = state.page !== "list";
     league.root.hidden = state.page !== "league";
     this.matchPage.hidden = state.page !== "match";

@@ -1,7 +1,7 @@
 // Keyboard and pointer input. The key table is what the shortcuts panel shows: a key that is not in it does nothing.
-// Bind functions return their unbind functions.
 
 import * as control from "./control";
+import type { Box } from "./framing";
 import { keyName } from "./keys";
 import type { ViewerState } from "./state";
 
@@ -195,7 +195,7 @@ export class HeldKeys {
 }
 
 /** Bind the key table while a match is shown; `held` takes the camera keys. */
-export function bindKeys(state: ViewerState, table: readonly KeyRow[], held: HeldKeys): () => void {
+export function bindKeys(state: ViewerState, table: readonly KeyRow[], held: HeldKeys): void {
   const actions = new Map(table.flatMap((row) => row.keys.map((key) => [key, row] as const)));
   const down = (event: KeyboardEvent) => {
     if (
@@ -220,24 +220,23 @@ export function bindKeys(state: ViewerState, table: readonly KeyRow[], held: Hel
   window.addEventListener("keydown", down);
   window.addEventListener("keyup", up);
   window.addEventListener("blur", leave);
-  return () => {
-    window.removeEventListener("keydown", down);
-    window.removeEventListener("keyup", up);
-    window.removeEventListener("blur", leave);
-  };
 }
 
 const DRAG_PIXELS = 5; // a pointer that moves less than this is a click [CSS px]
 const TURN_PER_PIXEL = 0.0055;
 const WHEEL = 0.0011;
 
-/** Bind pointers: drag rotates or pans, wheel and pinch zoom, a click picks. */
-export function bindPointer(
-  canvas: HTMLCanvasElement,
-  state: ViewerState,
-  onPick: (x: number, y: number, twice: boolean) => void,
-): () => void {
+/** What pointers do beside moving the camera; points of the canvas [CSS px]. */
+export interface PointerHost {
+  pick(x: number, y: number, event: MouseEvent, twice: boolean): void;
+  /** A rectangle was drawn with the main button, while a team is commanded; `done` at its end. */
+  drawBox(box: Box, event: PointerEvent, done: boolean): void;
+}
+
+/** Bind pointers: drag rotates, pans or draws a rectangle, wheel and pinch zoom, a click picks. */
+export function bindPointer(canvas: HTMLCanvasElement, state: ViewerState, host: PointerHost): void {
   const down = new Map<number, { x: number; y: number }>();
+  let corner: { x: number; y: number } | null = null; // of a rectangle
   let moved = 0;
   let spread = 0;
   const start = (event: PointerEvent) => {
@@ -245,6 +244,13 @@ export function bindPointer(
     down.set(event.pointerId, { x: event.clientX, y: event.clientY });
     moved = down.size === 1 ? 0 : DRAG_PIXELS;
     spread = 0;
+    const draws = state.match?.commanded && event.pointerType === "mouse" && event.button === 0;
+    corner = draws ? { x: event.offsetX, y: event.offsetY } : null;
+  };
+  const drawBox = (event: PointerEvent, { x, y }: { x: number; y: number }, done: boolean) => {
+    const [left, right] = [Math.min(x, event.offsetX), Math.max(x, event.offsetX)];
+    const [top, bottom] = [Math.min(y, event.offsetY), Math.max(y, event.offsetY)];
+    host.drawBox({ left, top, right, bottom }, event, done);
   };
   const move = (event: PointerEvent) => {
     const last = down.get(event.pointerId);
@@ -253,6 +259,7 @@ export function bindPointer(
     down.set(event.pointerId, { x: event.clientX, y: event.clientY });
     moved += Math.abs(dx) + Math.abs(dy);
     if (moved < DRAG_PIXELS) return;
+    if (corner) return drawBox(event, corner, false);
     const shift = state.camera.distance / canvas.clientHeight;
     const [a, b] = [...down.values()];
     if (b) {
@@ -260,7 +267,7 @@ export function bindPointer(
       if (spread > 0) control.zoomCamera(state, spread / apart);
       spread = apart;
       control.panCamera(state, -dx * shift * 0.5, dy * shift * 0.5);
-    } else if (event.buttons & 2 || event.shiftKey || state.camera.mode === "top")
+    } else if (event.buttons & 2 || event.shiftKey || state.camera.mode === "top" || state.match?.commanded)
       control.panCamera(state, -dx * shift, dy * shift);
     else if (state.camera.mode === "first" || state.camera.mode === "free")
       control.turnCamera(state, dx * TURN_PER_PIXEL, -dy * TURN_PER_PIXEL);
@@ -268,12 +275,13 @@ export function bindPointer(
   };
   const end = (event: PointerEvent) => {
     down.delete(event.pointerId);
+    if (corner && moved >= DRAG_PIXELS) drawBox(event, corner, true);
     if (event.type !== "pointerup" || moved >= DRAG_PIXELS) return;
     pick(event, false);
   };
   const pick = (event: MouseEvent, twice: boolean) => {
     const box = canvas.getBoundingClientRect();
-    onPick(event.clientX - box.left, event.clientY - box.top, twice);
+    host.pick(event.clientX - box.left, event.clientY - box.top, event, twice);
   };
   const double = (event: MouseEvent) => pick(event, true);
   const wheel = (event: WheelEvent) => {
@@ -291,7 +299,4 @@ export function bindPointer(
     ["dblclick", double],
   ];
   for (const [name, listener] of bindings) canvas.addEventListener(name, listener as EventListener, { passive: false });
-  return () => {
-    for (const [name, listener] of bindings) canvas.removeEventListener(name, listener as EventListener);
-  };
 }

@@ -202,8 +202,16 @@ export class Screen {
     if (plaque) drawPlaque(brush, width, height, plaque);
   }
 
-  pick(x: number, y: number): number {
-    return this.view?.pick(x, y, this.size[0], this.size[1]) ?? -1;
+  pick(x: number, y: number, reach?: number): number {
+    return this.view?.pick(x, y, this.size[0], this.size[1], reach) ?? -1;
+  }
+
+  spotOf(mech: number): { x: number; y: number } | null {
+    return this.view?.spotOf(mech, this.size[0], this.size[1]) ?? null;
+  }
+
+  groundAt(x: number, y: number): [number, number] | null {
+    return this.view?.groundAt(x, y, this.size[0], this.size[1]) ?? null;
   }
 
   cost(): Cost {

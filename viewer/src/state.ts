@@ -61,6 +61,15 @@ export interface MatchState extends MatchCursor {
   moments: readonly Moment[]; // turning points in order of time; empty if unknown
   ghosts?: readonly Ghost[]; // other continuations that are drawn over the match
   asked?: readonly AskedPoint[]; // what continuations as recorded have given
+  commanded?: Commanded; // the team of a commander
+}
+
+/** What a commander has chosen and ordered; its parts are replaced when they change. */
+export interface Commanded {
+  readonly team: 0 | 1;
+  readonly mechs: readonly number[];
+  chosen: ReadonlySet<number>; // mechs that get the next order, none for all
+  orders: readonly { readonly sign: string; readonly text: string }[]; // by mech; both "" for none
 }
 
 /** Share of continuations from a tick on that blue won, with its 95 % interval. */

@@ -6,7 +6,7 @@ import { isDamage } from "./data/store";
 import { type WinPoint, causesOf } from "./data/winprob";
 import { RANGE_STYLES } from "./palette";
 import { EventKind, type Header, type MatchSummary, MechFlag, type WeaponEntry } from "./protocol.gen";
-import { type MatchState, type ViewerState, inCatalogue } from "./state";
+import { type Commanded, type MatchState, type ViewerState, inCatalogue } from "./state";
 import { type Marker, clockText } from "./timeline";
 
 /** Return the name of a mech, e.g. "B1"; -1 is a hazard. */
@@ -207,4 +207,14 @@ export function causeText(from: WinPoint, to: WinPoint): string {
     .slice(0, MOST_CAUSES)
     .map(({ group, share }) => `${groupText(group)} ${share > 0 ? "+" : "−"}${Math.round(Math.abs(share) * 100)} %`)
     .join(", ");
+}
+
+/** Return the order that mechs have in common, "mixed" for several; both parts are "" for none. */
+export function commonOrder(
+  commanded: Commanded | undefined,
+  mechs: readonly number[],
+): { sign: string; text: string } {
+  const found = mechs.map((mech) => commanded?.orders[mech] ?? { sign: "", text: "" });
+  const [first = { sign: "", text: "" }] = found;
+  return found.every(({ text }) => text === first.text) ? first : { sign: "≠", text: "mixed" };
 }

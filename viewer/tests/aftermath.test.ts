@@ -12,12 +12,11 @@ import {
   MechFlag,
   PLAY_CONTACT_COLUMNS,
   PLAY_EVENT_COLUMNS,
-  PLAY_OWN_COLUMNS,
-  PLAY_SENSE_COLUMNS,
   type PlayBegin,
   type PlayFrame,
 } from "../src/protocol.gen";
 import { replayOf } from "./fixtures";
+import { bytesOf, frameOf } from "./play_frames";
 
 const { header } = replayOf("states.ecr");
 const SEAT = header.roster.findIndex(({ team }) => team === 0);
@@ -67,27 +66,15 @@ test("a report has no tip without a figure, and names hazards", () => {
   expect([0, Math.PI / 2, Math.PI, -Math.PI / 2].map(sectorOf)).toEqual(["ahead", "right", "behind", "left"]);
 });
 
-const bytes = (values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
-
-function frame(tick: number, mech: number, more: Partial<PlayFrame> = {}): PlayFrame {
-  const own: Record<string, number> = { x: 10 + mech, y: 20, hp: 50, flags: MechFlag.ALIVE, focus: -1 };
-  const empty = new Uint8Array();
-  return {
-    ...{ t: "frame", tick, mech, seq: 0, score: [0, 0], holds: [], orders: [], named: [], killer: [] },
-    own: bytes([...PLAY_OWN_COLUMNS.map((name) => own[name] ?? 0), ...header.cooldowns.map(() => 0)]),
-    senses: bytes(PLAY_SENSE_COLUMNS.map(() => 0)),
-    ...{ contacts: empty, rounds: empty, events: empty, clouds: empty, edits: empty },
-    ...more,
-  };
-}
+const frame = (tick: number, mech: number, more: Partial<PlayFrame> = {}) => frameOf(header, tick, mech, more);
 
 test("a match goes on as a team mate perceives it, and keeps the end of the pilot's mech", () => {
   const live = new LiveMatch({ header, mech: SEAT, tick: 0, world: new Uint8Array() } as unknown as PlayBegin);
   const event: Record<string, number> = { ...hit(KILLER, 50), tick: 2 };
   const kill: Record<string, number> = { ...event, kind: EventKind.KILL };
-  const events = bytes([event, kill].flatMap((row) => PLAY_EVENT_COLUMNS.map((name) => row[name])));
+  const events = bytesOf([event, kill].flatMap((row) => PLAY_EVENT_COLUMNS.map((name) => row[name])));
   const seen: Record<string, number> = { mech: MATE, team: 0, x: 10 + SEAT, y: 27, chassis: 1 };
-  live.add(frame(1, SEAT, { contacts: bytes(PLAY_CONTACT_COLUMNS.map((name) => seen[name] ?? 0)) }));
+  live.add(frame(1, SEAT, { contacts: bytesOf(PLAY_CONTACT_COLUMNS.map((name) => seen[name] ?? 0)) }));
   expect([live.death, live.watching]).toEqual([null, false]);
   live.add(frame(2, SEAT, { events, killer: [KILLER, 10 + SEAT, 35, 3] }));
   expect(live.death).toMatchObject({ by: KILLER, range: 15, mates: [7] });

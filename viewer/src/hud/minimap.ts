@@ -166,8 +166,9 @@ export class Minimap {
       brush.rotate(poses.yaw[mech]);
       brush.globalAlpha = alive ? 1 : 0.35;
       brush.fillStyle = TEAMS[team].css;
-      brush.strokeStyle = mech === this.state.selected ? "#fff" : "rgba(5, 8, 12, 0.9)";
-      brush.lineWidth = (mech === this.state.selected ? 2 : 1) / scale;
+      const marked = mech === this.state.selected || match.commanded?.chosen.has(mech);
+      brush.strokeStyle = marked ? "#fff" : "rgba(5, 8, 12, 0.9)";
+      brush.lineWidth = (marked ? 2 : 1) / scale;
       brush.beginPath();
       if (team === 0) brush.arc(0, 0, size, 0, 2 * Math.PI);
       else for (const turn of [0, 0.5, 1, 1.5]) brush.lineTo(...around(turn * Math.PI, 1.2 * size));

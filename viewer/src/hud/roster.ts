@@ -1,6 +1,6 @@
 // The rosters of both teams at the sides: a row per mech with class, hit points, heat and stability. A click selects
 // and follows the mech. Teams of several packs have a row per pack in the order of their numbers, which opens and
-// closes its mechs; packs that fight are framed.
+// closes its mechs; packs that fight are framed. For a commander a click chooses mechs or packs for the next order.
 
 import * as control from "../control";
 import { type Pack, packsOf, recentDamage } from "../data/packs";
@@ -9,7 +9,7 @@ import { CHASSIS, TEAMS } from "../palette";
 import { type ChassisName, MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, icon, setShare, setText } from "./dom";
-import { className, isHumanMech, stateText, teamName } from "../text";
+import { className, commonOrder, isHumanMech, stateText, teamName } from "../text";
 
 const CROWD = 10; // teams with more mechs have compact rows
 const FEW_PACKS = 2; // teams of more packs open with closed packs
@@ -31,6 +31,7 @@ interface PackRow {
   root: HTMLElement;
   head: HTMLButtonElement;
   list: HTMLElement;
+  order: HTMLElement;
   alive: HTMLElement;
   hp: HTMLElement;
   open: boolean;
@@ -47,6 +48,7 @@ export class Roster {
   constructor(
     private readonly team: 0 | 1,
     private readonly state: ViewerState,
+    private readonly choose?: (mechs: readonly number[], more: boolean) => void,
   ) {
     const side = team === 0 ? "blue" : "red";
     this.root = el("aside", { class: `roster panel ${side}`, aria: { label: `${TEAMS[team].label} team` } }, [
@@ -86,17 +88,22 @@ export class Roster {
   }
 
   private makePack(pack: Pack, open: boolean, many: boolean): PackRow {
-    const alive = el("span", { class: "pack-alive" });
+    const [order, alive] = [el("span", { class: "pack-order" }), el("span", { class: "pack-alive" })];
     const hp = el("div", { class: "fill hp" });
     const list = el("ul", { class: "pack-list" });
     const head = el("button", { class: "pack-row", attributes: { type: "button" } }, [
       el("span", { class: "pack-arrow", aria: { hidden: "true" } }),
       el("span", { class: "mech-name", text: many ? pack.mark : `Pack ${pack.number}` }),
       el("span", { class: "pack-health track hp" }, [hp]),
+      order,
       alive,
     ]);
-    const row: PackRow = { pack, root: el("li", { class: "pack" }, [head, list]), head, list, alive, hp, open: !open };
-    head.addEventListener("click", () => this.setOpen(row, !row.open));
+    const root = el("li", { class: "pack" }, [head, list]);
+    const row: PackRow = { pack, root, head, list, order, alive, hp, open: !open };
+    head.addEventListener("click", ({ target, shiftKey }) => {
+      if (this.choose && !(target as Element).matches(".pack-arrow")) this.choose(pack.mechs, shiftKey);
+      else this.setOpen(row, !row.open);
+    });
     this.setOpen(row, open);
     return row;
   }
@@ -117,13 +124,17 @@ export class Roster {
       mechs.reduce((sum, mech) => sum + value(mech), 0);
     const chunks = [store.get(chunkNumber - 1), chunk].filter((part): part is Chunk => !!part);
     const damage = recentDamage(chunks, poses.tick, header.tick_hz, header.mechs);
-    for (const { pack, head, alive: count, hp } of this.packs) {
+    for (const { pack, head, order, alive: count, hp } of this.packs) {
       const living = pack.mechs.filter(alive);
       setText(count, blank ? "–" : `${living.length}/${pack.mechs.length}`);
       setShare(hp, blank ? 0 : total(living, (mech) => poses.hp[mech]) / total(pack.mechs, hpOf));
       head.classList.toggle("fights", total(pack.mechs, (mech) => damage[mech]) > 0);
       head.classList.toggle("dead", living.length === 0);
-      head.setAttribute("aria-label", `Pack ${pack.number}, ${living.length} of ${pack.mechs.length} alive`);
+      const { sign, text } = commonOrder(match.commanded, living);
+      setText(order, sign);
+      head.classList.toggle("selected", living.length > 0 && living.every((m) => match.commanded?.chosen.has(m)));
+      const ordered = text === "" ? "" : `, order ${text}`;
+      head.setAttribute("aria-label", `Pack ${pack.number}, ${living.length} of ${pack.mechs.length} alive${ordered}`);
     }
   }
 
@@ -140,7 +151,7 @@ export class Roster {
     const state = el("span", { class: "mech-state" });
     const root = el(
       "button",
-      { class: "mech-row", attributes: { type: "button" }, onclick: () => control.select(this.state, mech, true) },
+      { class: "mech-row", attributes: { type: "button" }, onclick: ({ shiftKey }) => this.pick(mech, shiftKey) },
       [
         el("span", { class: "mech-icon" }, [icon(appearance.icon)]),
         el("span", { class: "mech-body" }, [
@@ -159,8 +170,13 @@ export class Roster {
     return { mech, root, points, state, hp: hp.fill, heat: heat.fill, stability: stability.fill };
   }
 
+  private pick(mech: number, more: boolean): void {
+    if (this.choose) this.choose([mech], more);
+    else control.select(this.state, mech, true);
+  }
+
   update(match: MatchState): void {
-    const { header, poses } = match;
+    const { header, poses, commanded } = match;
     this.follow();
     const blank = Number.isNaN(poses.tick); // nothing is known of the moment
     if (this.packs.length > 0) this.updatePacks(match, blank);
@@ -176,13 +192,15 @@ export class Roster {
       setShare(heat, seen ? hot : 0);
       setShare(stability, seen ? poses.stability[mech] / 100 : 0);
       setText(points, seen ? String(Math.ceil(poses.hp[mech])) : "");
-      const words = blank ? "" : hidden ? "not seen" : stateText(flags);
+      const order = alive ? (commanded?.orders[mech]?.text ?? "") : "";
+      const words = blank ? "" : hidden ? "not seen" : order || stateText(flags);
       setText(state, words);
       state.dataset.state = words;
       root.classList.toggle("dead", !alive && !blank);
       root.classList.toggle("hot", seen && hot >= HOT);
-      root.classList.toggle("selected", this.state.selected === mech);
-      root.setAttribute("aria-pressed", String(this.state.selected === mech));
+      const selected = commanded ? commanded.chosen.has(mech) : this.state.selected === mech;
+      root.classList.toggle("selected", selected);
+      root.setAttribute("aria-pressed", String(selected));
       const figures = `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %`;
       const status = blank ? "unknown" : `${seen ? figures : ""} ${words}`;
       root.setAttribute("aria-label", `${header.roster[mech].name} ${className(header, mech)} ${status}`);

@@ -2,8 +2,8 @@
 // number in the standard mapping. Every row can be changed; changes are kept in the browser's storage. Pure.
 
 import { SIGNS, placeLabel } from "../keys";
-import type { PLAY_ORDERS } from "../protocol.gen";
 import { parseFields } from "../storage";
+import { ORDERS, type OrderName } from "./orders";
 
 export type Command =
   | "forward"
@@ -21,7 +21,7 @@ export type Command =
   | "vent"
   | "next_target"
   | "next_mate"
-  | `order_${(typeof PLAY_ORDERS)[number]}`
+  | `order_${OrderName}`
   | "pause"
   | "slower"
   | "faster"
@@ -58,14 +58,7 @@ export const COMMANDS: readonly CommandRow[] = [
   row("Weapons", "special", "Special trigger: smoke", ["KeyG"], [4]),
   row("Weapons", "next_target", "Next target", ["KeyT", "Tab"], [2]),
   row("Pack", "next_mate", "Mate to order: all, or one", ["KeyX"]),
-  row("Pack", "order_none", "No order", ["Digit0"]),
-  row("Pack", "order_hold", "Order: hold your place", ["Digit1"]),
-  row("Pack", "order_advance", "Order: advance on the zone", ["Digit2"]),
-  row("Pack", "order_flank_left", "Order: flank left", ["Digit3"]),
-  row("Pack", "order_flank_right", "Order: flank right", ["Digit4"]),
-  row("Pack", "order_focus", "Order: focus my target", ["Digit5"]),
-  row("Pack", "order_screen", "Order: screen me", ["Digit6"]),
-  row("Pack", "order_retreat", "Order: retreat", ["Digit7"]),
+  ...ORDERS.map(({ order, label }, i) => row("Pack", `order_${order}`, label, [`Digit${i}`])),
   row("Systems", "vent", "Vent heat", ["KeyV"], [1]),
   row("Systems", "eccm", "ECCM of a scout", ["KeyC"], [3]),
   row("Session", "pause", "Pause (when alone)", ["KeyP"], [9]),

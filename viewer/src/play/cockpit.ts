@@ -2,7 +2,7 @@
 // session: pause, lost connection, end. Reticle, contact boxes and radar scope are those of the picture's overlay.
 
 import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
-import { EventKind, MechFlag, PLAY_ORDERS, type PlayEnded } from "../protocol.gen";
+import { EventKind, MechFlag, type PlayEnded } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { policyName, rangeText } from "../text";
 import { clockText, pointsText } from "../timeline";
@@ -26,6 +26,7 @@ import { Aftermath } from "./aftermath";
 import type { PilotInput } from "./input";
 import { LADDER, climb, nextOpponent } from "./ladder";
 import { type LiveMatch, isOwnHit } from "./live_match";
+import { ORDERS } from "./orders";
 import type { PlaySession } from "./session";
 import { TOUCH_WORDS } from "./touch";
 import { STEPS } from "./tutorial";
@@ -53,7 +54,7 @@ export interface CockpitActions {
   coach(): void;
 }
 
-const words = (order: number) => (order > 0 ? PLAY_ORDERS[order].replace("_", " ") : "–");
+const words = (order: number) => (order > 0 ? ORDERS[order].word : "–");
 
 interface Tile {
   readonly root: HTMLElement;
@@ -144,6 +145,7 @@ export class Cockpit {
       this.cardFigures,
       el("div", { class: "cockpit-choices" }, Object.values(this.cardButtons)),
     );
+    const tiles = ORDERS.map(({ order, sign, label }) => button(label, sign || "×", () => play.order(order)));
     this.root = el("div", { class: "cockpit", aria: { label: "Cockpit" } }, [
       this.surface,
       svg as unknown as HTMLElement,
@@ -169,6 +171,7 @@ export class Cockpit {
       el("div", { class: "cockpit-systems" }, [this.gauges, this.weapons]),
       this.target,
       this.orders,
+      el("div", { class: "cockpit-tiles by-touch" }, tiles),
       this.lesson,
       this.aftermath.report,
       this.aftermath.bar,
@@ -203,6 +206,7 @@ export class Cockpit {
     if (this.root.hidden || !live) return;
     if (this.shown !== live) this.open(live, now);
     this.root.classList.toggle("watching", live.watching);
+    this.root.classList.toggle("commands", live.match.commanded !== undefined);
     this.root.classList.toggle("touch", this.input().device === "touch");
     this.aftermath.update();
     this.showEvents(live, now);
@@ -287,12 +291,17 @@ export class Cockpit {
         : holder > 0 === (header.roster[pilot].team === 0)
           ? " · held by your team"
           : " · held by hostiles";
-    setText(this.zoneText, `${inside ? "In the zone" : `Zone ${zoneFar.toFixed(0)} vox`}${held}`);
-    this.zoneArrow.hidden = inside;
+    const { commanded } = match;
+    const place = commanded ? "Zone" : inside ? "In the zone" : `Zone ${zoneFar.toFixed(0)} vox`;
+    setText(this.zoneText, `${place}${held}`);
+    this.zoneArrow.hidden = inside || commanded !== undefined;
     const { session, latency } = play;
     const pace = session && session.speed !== 1 ? ` · ${session.speed}×` : "";
     const delay = latency > 0 ? ` · ${latency.toFixed(0)} ms` : "";
-    setText(this.status, `${knownName(header, pilot)}${pace}${delay}`);
+    const living = commanded?.mechs.filter((mech) => poses.alive[mech] > 0.5).length;
+    const paused = session?.paused ? " · paused" : "";
+    const who = commanded ? `${living} of ${commanded.mechs.length} alive${paused}` : knownName(header, pilot);
+    setText(this.status, `${who}${pace}${delay}`);
     this.pause.disabled = !play.alone;
     this.pause.setAttribute("aria-pressed", String(session?.paused ?? false));
     const found = play.alive ? warnings(poses.flags[pilot], senses) : [];
@@ -305,7 +314,7 @@ export class Cockpit {
       const { trigger } = weapons(header, pilot, [])[i] ?? { trigger: null };
       setText(key, trigger ? this.keyOf(trigger) : "auto");
     });
-    const mouse = this.input().device === "keyboard" && !this.input().captured && play.alive;
+    const mouse = this.input().device === "keyboard" && !this.input().captured && play.alive && !commanded;
     const hint = mouse ? "Click to aim with the mouse; Esc releases it." : "";
     setText(this.hint, play.problem || hint);
     this.hint.classList.toggle("problem-line", play.problem !== "");
@@ -389,9 +398,10 @@ export class Cockpit {
     const { play } = this;
     const { ended, session, phase } = play;
     let [title, text] = ["", ""];
+    const still = live.match.commanded ? "The match goes on under your orders." : "The mech holds still.";
     const wait = session && now - this.openedAt > WAIT_MS ? waitLine(session, play.seats) : null;
     if (phase === "lost")
-      [title, text] = ["Connection lost", "The mech holds still. Its seat is reserved for 60 s; connecting again…"];
+      [title, text] = ["Connection lost", `${still} The seat is reserved for 60 s; connecting again…`];
     else if (phase === "closed") [title, text] = ["The session has ended", play.problem];
     else if (play.progress !== "") [title, text] = [play.progress, ""];
     else if (ended) {
@@ -404,7 +414,7 @@ export class Cockpit {
       if (this.aftermath.line) text += `. ${this.aftermath.line}`;
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
     else if (wait) ({ title, text } = wait);
-    else if (session?.paused) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
+    else if (session?.paused && !live.match.commanded) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
     this.card.hidden = title === "";
     this.root.classList.toggle("over", ended !== null && !this.card.hidden);
     if (ended !== this.told) this.showFigures(live);
@@ -412,7 +422,7 @@ export class Cockpit {
     setText(this.cardText, text);
     this.cardButtons.watch.hidden = play.recording === null;
     const offers = ended !== null && play.open && play.progress === "";
-    this.cardButtons.coach.hidden = !offers || play.recording === null;
+    this.cardButtons.coach.hidden = !offers || play.recording === null || live.match.commanded !== undefined;
     this.cardButtons.again.hidden = !offers;
     this.cardButtons.next.hidden = !offers || this.challenge === "";
     this.cardButtons.leave.hidden = session?.paused === true && !ended && phase === "flying";

@@ -5,7 +5,7 @@ import { AXIS_LABELS, type Axes, SENSITIVITIES, STICKS } from "./axes";
 import { COMMANDS, type Command, bindButton, bindKey, buttonLabel, keyLabel } from "./bindings";
 import type { PilotInput } from "./input";
 
-const GROUPS = ["Move", "Weapons", "Systems", "Session"] as const;
+export const GROUPS = ["Move", "Weapons", "Pack", "Systems", "Session"] as const;
 
 export class ControlsPanel {
   readonly root: HTMLElement;

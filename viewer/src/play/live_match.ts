@@ -12,7 +12,8 @@ import { ChunkStore } from "../data/store";
 import { NO_WIN } from "../data/winprob";
 import * as protocol from "../protocol.gen";
 import { makeMatch } from "../session";
-import type { MatchState } from "../state";
+import type { Commanded, MatchState } from "../state";
+import { ORDERS } from "./orders";
 
 const FRAMES = 40; // frames of the chunk
 const FULL_HP = 100; // hit points that a hostile counts with until its class is known
@@ -159,6 +160,9 @@ export class LiveMatch {
     this.match.store = this.store;
     this.match.pilot = { contacts: [], known: new Float32Array(header.mechs) };
     this.match.pilot.known[begin.mech] = 1;
+    if (!begin.command) return;
+    const mechs = roster.flatMap((row, mech) => (row.team === team && row.present ? [mech] : []));
+    this.match.commanded = { team, mechs, chosen: new Set(), orders: [] };
   }
 
   /** Whether the pilot watches a team mate. */
@@ -167,6 +171,9 @@ export class LiveMatch {
   }
 
   add(frame: protocol.PlayFrame): void {
+    const { commanded } = this.match;
+    if (commanded) commanded.orders = this.orderTexts(frame);
+    if (commanded && frame.tick === this.frames.at(-1)?.tick) return; // orders to a match that is paused
     const left = frame.mech === this.pilot ? undefined : this.frames.at(-1);
     if (left) this.frames.length = 0;
     if (frame.tick <= (this.frames.at(-1)?.tick ?? -1)) this.restart();
@@ -209,6 +216,17 @@ export class LiveMatch {
     if (this.frames.length > FRAMES) this.frames.shift();
     this.store.latest = this.chunk();
     match.index.chunks = [[this.frames[0].tick, frame.tick, 0]];
+  }
+
+  /** Return the order of each mech; one that names a mech whose end is known is over. */
+  private orderTexts({ orders, named, mech: first }: protocol.PlayFrame): Commanded["orders"] {
+    const { roster } = this.match.header;
+    return roster.map((_, mech) => {
+      const { sign, word } = ORDERS[orders[mech - first] ?? 0] ?? ORDERS[0];
+      const other = named[mech - first] ?? -1;
+      if (sign === "" || this.dead.has(other)) return { sign: "", text: "" };
+      return { sign, text: other < 0 ? word : `${word} ${roster[other]?.name}` };
+    });
   }
 
   get previousTick(): number {
@@ -260,7 +278,8 @@ export class LiveMatch {
       mech.hp[m] = Math.max(0, row.hull) * (spec?.hp ?? 100);
       mech.heat[m] = Math.max(0, row.heat) * (spec?.heat_cap ?? 100);
       mech.stability[m] = row.stability < 0 ? 100 : row.stability * 100;
-      mech.flags[m] = row.flags | protocol.MechFlag.ALIVE;
+      mech.flags[m] = row.flags;
+      if (!(row.flags & protocol.MechFlag.ALIVE)) dead.add(m); // a loss of a commander
     }
   }
 

@@ -6,10 +6,12 @@ import { ChunkStore } from "../data/store";
 import { Dialogs } from "../hud/dialogs";
 import { el, wordButton } from "../hud/dom";
 import type { PlaySource } from "../protocol.gen";
+import type { Screen } from "../screen";
 import type { Ghost, MatchState, ViewerState } from "../state";
 import type { Command } from "./bindings";
 import { CoachView } from "./coach_view";
 import { Cockpit } from "./cockpit";
+import { CommandView } from "./command_view";
 import { ControlsPanel } from "./controls_panel";
 import { PilotInput } from "./input";
 import { PlaySession } from "./session";
@@ -41,6 +43,7 @@ export class Play {
   readonly session: PlaySession;
   readonly tools: readonly HTMLElement[];
   readonly coach: CoachView;
+  readonly command: CommandView;
   readonly startForm: StartForm;
   private readonly input: PilotInput;
   private readonly cockpit: Cockpit;
@@ -55,6 +58,7 @@ export class Play {
   constructor(
     private readonly state: ViewerState,
     private readonly api: Api,
+    screen: Screen,
     private readonly go: (hash: string) => void,
     private readonly showList: () => void,
   ) {
@@ -75,6 +79,7 @@ export class Play {
       escape: () => this.escape(),
     });
     cockpit.surface.after(this.input.pad.stick);
+    this.command = new CommandView(state, session, screen, () => this.input.controls);
     this.controls = new ControlsPanel(this.input);
     this.startForm = new StartForm(session);
     this.takeOver = new TakeOverDialog(state, session);
@@ -85,6 +90,7 @@ export class Play {
     this.coach = new CoachView(state, session, (source) => this.find(source), go);
     this.root = el("div", { class: "hud play" }, [
       cockpit.root,
+      this.command.root,
       this.controls.root,
       this.takeOver.root,
       this.whatIf.root,
@@ -122,7 +128,8 @@ export class Play {
     if (!state.flying) return;
     // the match was closed, for instance by the browser's back button
     if (state.match !== session.live?.match) return this.session.leave();
-    state.insets = INSETS;
+    if (!state.match?.commanded) state.insets = INSETS;
+    else this.command.fly(elapsed);
     input.poll(elapsed);
     session.fly(input.controls, now, elapsed);
   }
@@ -133,6 +140,7 @@ export class Play {
     const goesOn = this.state.flying && this.session.waitFor(!this.controls.root.hidden);
     this.controls.warn(goesOn ? "The match goes on: another pilot flies too." : "");
     this.cockpit.update(now);
+    this.command.update(now);
     this.takeOver.update();
     this.startForm.update();
     this.whatIf.update();
@@ -145,7 +153,7 @@ export class Play {
   private obey(command: Command): void {
     const { session } = this;
     const { live } = session;
-    if (live?.watching && this.spectate(command)) return;
+    if ((live?.watching && this.spectate(command)) || this.command.obey(command)) return;
     if (command === "next_target") session.nextTarget();
     else if (command === "next_mate") session.nextMate();
     else if (command.startsWith("order_")) session.order(command.slice("order_".length));
@@ -171,7 +179,8 @@ export class Play {
   }
 
   private escape(): void {
-    if (!this.state.flying || this.closeDialogs()) return; // the keys of the match page close its dialogs
+    // the keys of the match page close its dialogs
+    if (!this.state.flying || this.closeDialogs() || (!this.session.ended && this.command.escape())) return;
     if (this.input.captured) this.input.release();
     else if (this.session.ended) this.leave();
     else this.showControls();

@@ -5,10 +5,11 @@ import * as control from "../control";
 import { errorText } from "../text";
 import { frameAt } from "../interpolate";
 import type * as protocol from "../protocol.gen";
-import { CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
+import { ACTION_NAMES, CHASSIS_NAMES, MechFlag, PLAY_MAX_CLIENT_RATE } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import type { Command } from "./bindings";
 import type { Controls } from "./controls";
+import { SIDES } from "./gauges";
 import { matesAgainst } from "./ladder";
 import { LiveMatch } from "./live_match";
 import { PlaySocket } from "./socket";
@@ -222,7 +223,9 @@ export class PlaySession {
     const { match } = this.live;
     control.openMatch(this.state, match);
     Object.assign(this.state, { flying: true, followNewest: false, playing: false, selected: message.mech });
-    control.setCameraMode(this.state, "first");
+    const { team } = message.header.roster[message.mech];
+    if (message.command) Object.assign(this.state, { selected: -1, fog: SIDES[team] });
+    else control.setCameraMode(this.state, "first");
     void match.source.scenery().then(
       (scenery) => (match.scenery = scenery),
       () => (this.problem = "The map of the match cannot be read."),
@@ -369,6 +372,7 @@ export class PlaySession {
     this.advance(live, now);
     if (live.death || live.watching) this.spectate(live, controls, now, elapsed);
     if (live.watching) return;
+    if (live.match.commanded) return this.steer(controls, now);
     Object.assign(state.camera, {
       azimuth: controls.aim === null ? 0 : controls.aim - live.match.poses.yaw[live.pilot],
       elevation: controls.pitch,
@@ -393,7 +397,10 @@ export class PlaySession {
     const heading = match.poses.yaw[pilot];
     const chassis = match.header.chassis[match.header.roster[pilot].chassis]?.name;
     const scout = chassis === CHASSIS_NAMES[0];
-    const action = controls.action({ heading, scout, targetSlot: this.targetSlot(live, controls.aim ?? heading) });
+    const targetSlot = this.targetSlot(live, controls.aim ?? heading);
+    const action = match.commanded // a commander flies no mech
+      ? new Uint8Array(ACTION_NAMES.length)
+      : controls.action({ heading, scout, targetSlot });
     if (action.every((value, i) => value === this.sent[i])) return;
     if (!this.send({ t: "input", seq: ++this.seq, action })) return;
     [this.sent, this.sentAt] = [action, now];
@@ -459,8 +466,8 @@ export class PlaySession {
     this.mate = names[(names.indexOf(this.mate) + 1) % names.length];
   }
 
-  order(name: string): void {
-    this.send({ t: "orders", order: name, mechs: this.mate === "" ? [] : [this.mate] });
+  order(order: string, mechs = this.mate === "" ? [] : [this.mate], target = ""): void {
+    this.send({ t: "orders", order, mechs, target });
   }
 
   /** Team mates of the pilot's pack, with the index of their order. */

@@ -131,6 +131,8 @@ export class MatchView {
       state.showCutaways,
       state.showPilot,
       this.match.observed.version,
+      this.match.commanded?.chosen,
+      this.match.commanded?.orders,
       this.match.ghosts?.reduce((sum, { store }) => sum + store.loaded().length + 1, 0),
     ];
   }
@@ -357,17 +359,34 @@ export class MatchView {
   }
 
   /** Return the visible mech nearest to a point of the canvas [CSS px], or -1. */
-  pick(x: number, y: number, width: number, height: number): number {
-    const { poses, header } = this.match;
-    let [best, nearest] = [-1, PICK_PIXELS];
+  pick(x: number, y: number, width: number, height: number, reach = PICK_PIXELS): number {
+    const { header } = this.match;
+    let [best, nearest] = [-1, reach];
     for (let mech = 0; mech < header.mechs; mech++) {
       if (!header.roster[mech].present || !isShown(this.match, mech)) continue;
-      spot.set(poses.x[mech], poses.z[mech], -poses.y[mech]).project(this.stage.camera);
-      if (spot.z > 1) continue;
-      const away = Math.hypot(((spot.x + 1) / 2) * width - x, ((1 - spot.y) / 2) * height - y);
+      const at = this.spotOf(mech, width, height);
+      const away = at ? Math.hypot(at.x - x, at.y - y) : Infinity;
       if (away < nearest) [best, nearest] = [mech, away];
     }
     return best;
+  }
+
+  /** Return where a mech is on the canvas [CSS px], null behind the camera. */
+  spotOf(mech: number, width: number, height: number): { x: number; y: number } | null {
+    const { x, y, z } = this.match.poses;
+    worldPoint(x[mech], y[mech], z[mech], spot).project(this.stage.camera);
+    return spot.z > 1 ? null : { x: ((spot.x + 1) / 2) * width, y: ((1 - spot.y) / 2) * height };
+  }
+
+  /** Return the floor at a point of the canvas [vox], null at the sky. */
+  groundAt(x: number, y: number, width: number, height: number): [number, number] | null {
+    const { camera } = this.stage;
+    spot
+      .set((2 * x) / width - 1, 1 - (2 * y) / height, 0.5)
+      .unproject(camera)
+      .sub(camera.position);
+    const share = -camera.position.y / spot.y;
+    return share > 0 ? [camera.position.x + spot.x * share, -(camera.position.z + spot.z * share)] : null;
   }
 
   dispose(): void {

@@ -12,7 +12,7 @@ import { sensorRanges } from "../../data/sensor_ranges";
 import { type Piece, frontLine } from "../../data/front_line";
 import { type Pack, isBattle, packsOf } from "../../data/packs";
 import { isOver, zoneText } from "../../score_text";
-import { mechName, sideName } from "../../text";
+import { commonOrder, mechName, sideName } from "../../text";
 import { TEAMS } from "../../palette";
 import type { MatchState, ViewerState } from "../../state";
 import { linksOf } from "../links";
@@ -202,7 +202,8 @@ export class Annotations {
     const spot = this.overlay.project(poses.x[mech], poses.y[mech], top);
     if (!spot) return [];
     const alpha = (hidden.has(mech) ? HIDDEN : 1) * inputs.drawn[mech];
-    const painter = nameplate(this.match, mech, nameHeight(spot.far), selected, alpha);
+    const marked = selected || (this.match.commanded?.chosen.has(mech) ?? false);
+    const painter = nameplate(this.match, mech, nameHeight(spot.far), marked, alpha);
     return [{ ...spot, width: painter.width, height: painter.height, painter }];
   }
 
@@ -220,7 +221,10 @@ export class Annotations {
       const spot = this.overlay.project(poses.x[middle], poses.y[middle], poses.z[middle] + 3);
       if (!spot) return [];
       const fights = members.some((mech) => inputs.hits[mech] < FIGHTS_S);
-      const painter = packLabel(pack.team, pack.mark, members.length, pack.mechs.length, fights);
+      const { commanded } = this.match;
+      const name = `${pack.mark}${commonOrder(commanded, members).sign}`;
+      const marked = fights || members.every((mech) => commanded?.chosen.has(mech));
+      const painter = packLabel(pack.team, name, members.length, pack.mechs.length, marked);
       return [{ ...spot, width: painter.width, height: painter.height, painter, reach: PACK_REACH, fights }];
     });
     return found.sort((a, b) => Number(b.fights) - Number(a.fights) || a.far - b.far);

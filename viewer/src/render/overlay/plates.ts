@@ -62,7 +62,8 @@ function write(
 /** Return the nameplate of a mech: name, and bars of health, heat and stability. */
 export function nameplate(match: MatchState, mech: number, px: number, selected: boolean, alpha: number): Painter {
   const { header, poses } = match;
-  const { name, team, chassis } = header.roster[mech];
+  const { team, chassis } = header.roster[mech];
+  const name = `${header.roster[mech].name}${match.commanded?.orders[mech]?.sign ?? ""}`;
   const spec = header.chassis[chassis];
   const css = TEAMS[team].css;
   const nameWidth = Math.ceil(px * LETTER * name.length + 5);

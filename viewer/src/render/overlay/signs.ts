@@ -42,7 +42,8 @@ export function drawSigns(
     const pixels = radius * overlay.scaleAt(centre.far, camera);
     const alpha = hidden(mech) ? HIDDEN : 1;
     brush.lineJoin = "round";
-    if (mech !== selected && (battle || pixels < LEAST)) {
+    const marked = mech === selected || (match.commanded?.chosen.has(mech) ?? false);
+    if (!marked && (battle || pixels < LEAST)) {
       drawFlat(brush, centre.x, centre.y, FLAT[battle ? 1 : 0], team, alpha);
       continue;
     }
@@ -69,7 +70,7 @@ export function drawSigns(
     overlay.trace([[bx + across, by + along, z], around(0, tip * size), [bx - across, by - along, z]]);
     brush.fillStyle = cssColour(TEAMS[team].colour, alpha);
     brush.fill();
-    if (mech === selected) {
+    if (marked) {
       const outer = ring.map(([px, py]): Point => [x + (px - x) * 1.16, y + (py - y) * 1.16, z]);
       overlay.stroke(outer, "#fff", 1.5);
     }
