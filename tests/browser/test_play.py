@@ -98,6 +98,45 @@ def test_browser_flies_into_the_zone_and_wins(page, tmp_path, gamepad):
 
 
 @pytest.mark.long
+def test_team_is_commanded_to_the_end_of_its_match(page, tmp_path):
+    options = {
+        "command": True, "opponent": "trivial", "mates": "hard", "size": 40, "packs": 2, "seconds": 16.0, "seed": 3,
+    }  # fmt: skip
+    texts = "() => echelon.state.match.commanded.orders.map(({ text }) => text)"
+    with served_session(tmp_path, options) as address:
+        page.set_viewport_size(DESK)
+        page.goto(address.replace("/#", "/?quality=low#"))
+        page.wait_for_function("() => echelon.state.flying && echelon.state.match.chunk")
+        page.keyboard.press("p")
+        page.wait_for_function(PACED, arg=True)
+        page.keyboard.press("Shift+Digit2")
+        page.keyboard.press("1")
+        page.wait_for_function(f"() => ({texts})()[9] === 'hold'")  # at once, also in a pause
+        assert page.evaluate(texts)[:5] == [""] * 5
+        page.keyboard.press("Escape")
+        page.mouse.move(300, 90)
+        page.mouse.down()
+        page.mouse.move(700, 300, steps=3)
+        page.mouse.move(1270, 600, steps=3)
+        page.mouse.up()
+        assert page.evaluate("() => echelon.state.match.commanded.chosen.size") == 10
+        page.keyboard.press("6")
+        row = page.get_by_role("button", name="Pack 1, 5 of 5 alive")
+        row.click()
+        assert page.evaluate("() => [...echelon.state.match.commanded.chosen]") == [*range(5)]
+        page.keyboard.press("Escape")
+        page.keyboard.press("2")
+        page.wait_for_function(f"() => ({texts})()[0] === 'advance'")
+        assert "order advance" in row.get_attribute("aria-label")
+        page.keyboard.press("p")
+        page.wait_for_function("() => echelon.play.ended")
+        ended = page.evaluate("() => echelon.play.ended")
+        assert ended["winner"] == "blue" and ended["figures"]["shots"] > 0
+        page.get_by_text("Watch the recording").wait_for()
+        assert verify(tmp_path / ended["source"]["run"] / "replays" / ended["source"]["file"]).ok
+
+
+@pytest.mark.long
 def test_reloaded_page_takes_its_seat_again_and_another_tab_does_not(page, tmp_path):
     with served_session(tmp_path, {"opponent": "trivial", "size": 40, "seconds": 600.0, "seed": 3}) as address:
         page.set_viewport_size(DESK)
