@@ -105,6 +105,8 @@ class RunPaths:
     """Matches that an evaluation job has played, a record per batch, append-only."""
     trials = RunFile("trials.jsonl")
     """Journal of a sweep: its trials and their rungs, append-only."""
+    exploit, page = RunFile("exploit.json"), RunFile("redteam.html")
+    """How the strongest attacker of a red team wins, and the page of its report."""
     result = RunFile("result.json")
     """Result of an evaluation job, written when all matches are played."""
     lock = RunFile("supervisor.lock")

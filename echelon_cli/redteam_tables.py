@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from echelon.runs import command
 from echelon_cli import output
 from echelon_cli.listing import shown_id
 
@@ -63,6 +64,9 @@ def show_report(report: RedTeamReport) -> None:
     output.print_line(f"win rates with mean actions on the {report.seeds} seeds that choose the best one", style="dim")
     if report.strongest:
         output.print_line(strongest_text(report.strongest), style="bold")
+    if report.exploit:
+        words = command("redteam", "--show", report.id, "--out", "FILE.html")
+        output.print_line(f"how it wins, and the curve: {words}", style="dim")
 
 
 def strongest_text(point: CurvePoint) -> str:

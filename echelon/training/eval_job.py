@@ -132,6 +132,7 @@ class EvalMatches:
         if level := level_of(part.opponent):
             batch.set_curriculum(skill=level)
         is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
+        is_recorded &= positions[0] < self.plan.recorded
         recording = self._recording(part, batch, positions) if is_recorded else None
         counter, finished = ActionCounter(batch), _FinishedMatches(batch)
         watcher = TeamworkObserver(batch, env.dt_act) if self.plan.mates else None
@@ -186,7 +187,7 @@ class EvalMatches:
         plan = RecordingPlan(
             folder=Path(self.plan.replays),
             seeds=seeds,
-            count=len(seeds),
+            count=min(len(seeds), self.plan.recorded - positions[0]),
             prefix=self.plan.replay_prefix,
             policy=TeamInfo(
                 name=name,
@@ -335,8 +336,8 @@ class _FinishedMatches(EpisodeObserver):
 
 
 def _replays(recording: Recording) -> dict[int, str]:
-    """Close a recording of all environments and return the file of each; ``ValueError`` with its fault."""
+    """Close a recording and return its files by environment; ``ValueError`` with its fault."""
     recording.finish()
     if recording.fault:
         raise ValueError(recording.fault)
-    return dict(enumerate(map(str, recording.paths)))
+    return dict(zip(recording.plan.matches(), map(str, recording.paths), strict=True))

@@ -106,6 +106,8 @@ class EvalPlan(EvalOptions):
     """Folder of the evaluated run, which gets the results; empty for a policy that is in no run."""
     replays: str = ""
     """Folder of recordings; empty to record nothing."""
+    recorded: Annotated[int, Interval(ge=1)] = MAX_SEEDS
+    """Most seeds that are recorded, from the first."""
     replay_prefix: str = ""
 
     @classmethod

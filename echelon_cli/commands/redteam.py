@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from echelon.files import write_output
 from echelon.jobs.config_layers import ConfigError
 from echelon_cli import job, output, redteam_job, sweep_job
 from echelon_cli.commands.sweep import complete_sweeps
 from echelon_cli.options import (
     DetachFlag,
+    ForceFlag,
     JsonFlag,
     LauncherOption,
     MirrorOption,
@@ -54,6 +56,10 @@ def redteam(
     mirror: MirrorOption = None,
     resume: Annotated[str | None, option("--resume", "Continue a red team.", "ID", complete_sweeps)] = None,
     show: Annotated[str | None, option("--show", "Print the report of a red team.", "ID", complete_sweeps)] = None,
+    out: Annotated[
+        Path | None, option("--out", "Write the report of --show as one HTML page.", "FILE", short="-o")
+    ] = None,
+    force: ForceFlag = False,
     harden: Annotated[
         str | None, option("--harden", "Train on, in the league, against a red team's best.", "ID", complete_sweeps)
     ] = None,
@@ -67,14 +73,21 @@ def redteam(
     one from nothing. Each trains as long as the policy did, so the job takes 2 or 3 times its steps in all.
     """
     from echelon.jobs.observers import requested
+    from echelon.jobs.sweeps.page import page_of
     from echelon.jobs.sweeps.results import read_report
     from echelon_cli.follow import show_summary
     from echelon_cli.redteam_tables import plan_lines, show_report
 
     if sum(map(bool, (policy, resume, show, harden))) != 1:
         raise typer.BadParameter("expected either a policy to attack, --resume ID, --show ID or --harden ID")
+    if out and not show:
+        raise typer.BadParameter("--out is given without --show ID, whose report it takes; add it")
     if show:
         report = read_report(redteam_job.find(show))
+        if out:
+            if out.exists() and not force:
+                raise ValueError(f"file {str(out)!r} already exists; try another --out or --force")
+            write_output(out, page_of(report))
         output.show_json(asdict(report)) if as_json else show_report(report)
         return output.DONE
     if harden:

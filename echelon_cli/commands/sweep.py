@@ -144,14 +144,19 @@ def show(
     limit: Annotated[int | None, option("--limit", "Trials shown; default: all.", min=1)] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show trials, statistics over seeds and the best configuration."""
-    from echelon.jobs.sweeps.results import read_results
+    """Show trials and the best configuration, or a red team's report."""
+    from echelon.jobs.sweeps.results import read_report, read_results
+    from echelon_cli.redteam_tables import show_report
 
     paths, _ = sweep_job.find_sweep(name)
     results, status = read_results(paths), job_status(paths)
     if as_json:
-        output.show_json({**sweep_tables.results_json(results), "state": status.state, "folder": str(paths.root)})
+        row = asdict(read_report(paths)) if results.report else sweep_tables.results_json(results)
+        output.show_json({**row, "state": status.state, "folder": str(paths.root)})
         return
     progress = output.percent(results.progress)
     output.print_line(f"sweep {paths.id}: {status.state}, {progress} of its steps", style="bold")
-    sweep_tables.show_results(results, limit=limit)
+    if results.report:
+        show_report(read_report(paths))
+    else:
+        sweep_tables.show_results(results, limit=limit)

@@ -118,6 +118,8 @@ def test_each_attacker_passes_every_rung_and_the_best_is_evaluated_before_any_tr
         fresh = next(e.time for e in events if isinstance(e, EventFresh) and e.rung == rung)
         later = [e.time for e in events if isinstance(e, EventRung) and e.rung > rung]
         assert all(fresh < each for each in later)
+    usual = journal.fresh[plan.rungs]
+    assert usual.state == EVALUATED and all(e.time < usual.time for e in events if isinstance(e, EventRung))
     keys = [(e.trial, e.rung) for e in events if isinstance(e, EventRung) and e.state == STARTED]
     assert len(keys) == len(set(keys)) == 4 * 3 - 1
     report = report_of("x", plan, journal)
@@ -144,7 +146,7 @@ class StandInFresh:
             self.machine.towards[event.run] = event.rung
             self.machine.starts.append((event.run, event.rung))
             return None
-        return replace(event, state=EVALUATED, win_rate=trial.results[event.rung].value)
+        return replace(event, state=EVALUATED, win_rate=trial.results[min(event.rung, 2)].value)
 
     def stop(self, event) -> None: ...
 
@@ -179,7 +181,7 @@ def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
     plan, paths = make_plan(at_once=2), create_run("redteam")
     assert attack(paths, plan, Machine(plan), 0)
     expected, expected_fresh = table(paths, plan), fresh_table(paths, plan)
-    assert [state for _, _, state, _ in expected_fresh] == [EVALUATED] * 3
+    assert [state for _, _, state, _ in expected_fresh] == [EVALUATED] * 4
     for stride in (1, 2, 3, 5):
         paths, machine, kills = create_run("redteam"), Machine(plan), 0
         for kill_at in itertools.cycle(range(stride, 40, stride)):
@@ -315,6 +317,18 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     assert run(["redteam", "--show", paths.id, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert report.curve[1].mean and row["curve"][1]["mean"] == report.curve[1].mean._asdict()
+    exploit, page = row["exploit"], tmp_path / "page.html"
+    assert exploit["matches"] == {"attacker": 4, "usual": 4}
+    ends = [each["attacker"]["value"] for each in exploit["measures"] if each["name"].startswith("ends by")]
+    assert sum(ends) == pytest.approx(100)
+    usual = read_spec(RunPaths(paths.root.parent / report.usual)).config["eval"]
+    assert (usual["run"], usual["deterministic"], usual["seeds"]) == ("", False, 2)
+    assert run(["redteam", "--show", paths.id, "--out", str(page)]) == 0 and "Turning points" in page.read_text()
+    assert run(["redteam", "--show", paths.id, "--out", str(page)]) == 1 and "--force" in capsys.readouterr().err
+    assert "Turning points" in paths.page.read_text()
+    assert run(["sweep", "show", paths.id]) == 0
+    shown = capsys.readouterr().out
+    assert "the strongest attacker wins" in shown and "best configuration" not in shown
     assert run(["redteam", "--harden", paths.id, "--detach"]) == 0
     try:
         hardened = next(each for each in list_runs(kind="train") if each.id.split("-")[2] == "league")

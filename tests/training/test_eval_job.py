@@ -143,6 +143,17 @@ def test_recordings_name_pilots_and_kind_of_actions(folder, tmp_path):
     assert found == {"one": [("update 1", "", True), easy], "heuristic:hard": [("hard", "heuristic:hard", None), easy]}
 
 
+def test_first_seeds_are_recorded_from_both_sides(folder, tmp_path):
+    plan = replace(PLAN, seeds=3, batch_seeds=2, opponents=("heuristic:easy",), replays=str(tmp_path), recorded=1)
+    found = [result for each in played(plan, folder).values() for result in each.results if result.replay]
+    assert {(result.seed, result.side) for result in found} == {(eval_seeds(3)[0], side) for side in (0, 1)}
+    assert sorted(path.name for path in tmp_path.glob("*.ecr")) == sorted(Path(r.replay).name for r in found)
+    for result in found:
+        with Replay(Path(result.replay)) as replay:
+            assert (replay.header["seed"], replay.ticks) == (result.seed, (replay.outcome or {})["ticks"])
+            assert [team["name"] for team in replay.header["teams"]].index("update 1") == result.side
+
+
 def test_damaged_batch_records_are_played_again(folder, tmp_path):
     part = next(iter(played(PLAN, folder, limit=1).values()))
     event = batch_event({part.part: part}, part, PLAN)

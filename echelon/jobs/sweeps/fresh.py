@@ -1,4 +1,7 @@
-"""Evaluations of a red team's best attackers on fresh seeds: evaluation jobs beside the folder of the sweep."""
+"""Evaluations of a red team's best attackers on fresh seeds: evaluation jobs beside the folder of the sweep.
+
+In the last one the target plays itself, so that its behaviour against the attackers can be compared with its usual one.
+"""
 
 from collections import Counter
 from dataclasses import asdict, fields, replace
@@ -17,6 +20,8 @@ from echelon.telemetry.log import read_events
 
 MAX_STARTS = 10
 """Starts of an evaluation by one process of a red team before it counts as failed."""
+RECORDED = 10
+"""Seeds of an evaluation whose matches are recorded, and on which the target plays itself."""
 POLICY, OPPONENT = "policy", "opponent"
 """Copies of attacker and target in the folder of an evaluation."""
 
@@ -30,7 +35,9 @@ class FreshEvaluations:
 
     def planned(self, trial: Trial, rung: int) -> EventFresh:
         """Return the record of an evaluation that is to start."""
-        run, step = create_run("eval", self._sweep.root.parent).id, trial.results[rung].global_step
+        assert self._plan.attack, "only a red team evaluates on fresh seeds"
+        run = create_run("eval", self._sweep.root.parent).id
+        step = trial.results[rung].global_step if rung < self._plan.rungs else self._plan.attack.steps
         return EventFresh(trial=trial.number, rung=rung, run=run, state=STARTED, global_step=step)
 
     def outcome(self, event: EventFresh, trial: Trial) -> EventFresh | None:
@@ -72,21 +79,25 @@ class FreshEvaluations:
         plan, attack = self._plan, self._plan.attack
         assert attack, "only a red team evaluates on fresh seeds"
         run = RunPaths((self._sweep.root.parent / trial.choice.run).absolute())
-        is_new = not paths.spec.exists()
+        is_new, is_usual = not paths.spec.exists(), event.rung == plan.rungs
         if not admits((run if is_new else paths).root, self._sweep.id):
             raise ValueError(f"run {trial.choice.run!r} was not made for the red team {self._sweep.id!r}")
         if is_new:
             admit(paths.root, self._sweep)
             if not (paths.root / POLICY / MANIFEST).exists():
-                open_policy(run.checkpoints / step_name(event.global_step)).copy(paths.root / POLICY)
+                attacker = run.checkpoints / step_name(event.global_step)
+                open_policy(self._sweep.root / attack.policy if is_usual else attacker).copy(paths.root / POLICY)
             open_policy(self._sweep.root / attack.policy).copy(paths.root / OPPONENT)
             admit(run.root, paths)
+        target_mean = bool(plan.base["opponents"]["champion_mean"])
         device, meta = str(plan.base["device"]), open_policy(paths.root / POLICY).meta
         evaluation = EvalPlan(
-            target=str(run.root), run=str(run.root), policy=POLICY, opponents=(attack.policy,),
-            opponent_policy=OPPONENT, opponent_mean=bool(plan.base["opponents"]["champion_mean"]), seeds=attack.seeds,
-            weapon_prob=1.0, device=device, threads=int(plan.base["threads"]),
+            target=attack.policy if is_usual else str(run.root), run="" if is_usual else str(run.root), policy=POLICY,
+            opponents=(attack.policy,), opponent_policy=OPPONENT, opponent_mean=target_mean,
+            deterministic=target_mean or not is_usual, weapon_prob=1.0, device=device,
+            seeds=min(attack.seeds, RECORDED) if is_usual else attack.seeds, threads=int(plan.base["threads"]),
             batch_seeds=batch_seeds(environment_of(meta), resolved_device(device)),
+            replays=str(paths.replays.absolute()), recorded=RECORDED, replay_prefix="fresh",
         )  # fmt: skip
         spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {})
         launch.launch(paths, spec, KINDS["eval"], launcher=plan.launcher)

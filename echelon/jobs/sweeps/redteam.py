@@ -63,6 +63,10 @@ class RedTeamReport:
     """Seeds that choose."""
     target_mean: bool
     """Whether the target plays its mean actions."""
+    usual: str = ""
+    """Evaluation job in which the target plays itself, once that has ended."""
+    exploit: dict[str, Any] | None = None
+    """How the strongest attacker wins, as ``explain`` of ``exploit`` returns it; None before the end."""
 
     @property
     def strongest(self) -> CurvePoint | None:
@@ -72,6 +76,7 @@ class RedTeamReport:
 
 def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamReport:
     assert plan.attack, "the plan is that of a red team"
+    usual = journal.fresh.get(plan.rungs)
     return RedTeamReport(
         id=name,
         attack=plan.attack,
@@ -79,6 +84,7 @@ def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamRepor
         attackers=tuple(_attacker(trial) for trial in journal.repeats),
         seeds=int(plan.base["eval"]["seeds"]),
         target_mean=bool(plan.base["opponents"]["champion_mean"]),
+        usual=usual.run if usual and usual.state == EVALUATED else "",
     )
 
 

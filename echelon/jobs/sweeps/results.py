@@ -5,7 +5,7 @@ Everything is computed from the plan and the journal, for tables, JSON and the d
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from echelon.jobs.labels import variant_names
@@ -15,7 +15,7 @@ from echelon.jobs.sweeps.plan import RATES, UNCHANGED, SweepPlan, command_words,
 from echelon.jobs.sweeps.redteam import RedTeamReport, report_of
 from echelon.jobs.sweeps.schedule import Trial, TrialJournal, next_step, ranked, rounds
 from echelon.jobs.sweeps.search import importance
-from echelon.runs import RunPaths, command
+from echelon.runs import RunPaths, command, read_json
 from echelon.statistics import Estimate, mean_of_seeds, paired_improvement
 from echelon.telemetry.log import read_events
 
@@ -135,7 +135,7 @@ def read_report(paths: RunPaths) -> RedTeamReport:
     report = read_results(paths).report
     if report is None:
         raise ValueError(f"run {paths.id!r} is a sweep, expected a red team")
-    return report
+    return replace(report, exploit=read_json(paths.exploit))
 
 
 def _names(journal: TrialJournal) -> dict[int, str]:

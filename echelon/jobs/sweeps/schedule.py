@@ -3,7 +3,8 @@
 A trial trains to a rung, is evaluated, and goes on to the next rung if it is among the best there. The trials of a
 batch wait for each other at a rung (synchronous successive halving), so the result does not depend on timing. Then the
 best trials, and the configuration without any varied option, are trained with other seeds. A list of variants has no
-search. The variants of a red team train to every rung, where the best one is evaluated on fresh seeds.
+search. The variants of a red team train to every rung, where the best one is evaluated on fresh seeds. Then the target
+plays itself.
 """
 
 import math
@@ -57,7 +58,7 @@ class TrialJournal:
     def __init__(self, plan: SweepPlan, events: Iterable[Event] = ()) -> None:
         self.trials: dict[int, Trial] = {}
         self.fresh: dict[int, EventFresh] = {}
-        """Newest record of the evaluation on fresh seeds at each rung."""
+        """Newest record of the evaluation on fresh seeds at each rung; that of the target follows the last rung."""
         self._plan = plan
         for event in events:
             self.add(event)
@@ -113,7 +114,7 @@ class TrialStart:
 
 @dataclass(frozen=True)
 class FreshStart:
-    """Start the evaluation of a trial at a rung on fresh seeds."""
+    """Start the evaluation of a trial at a rung on fresh seeds, beyond the last rung that of the target."""
 
     trial: int
     rung: int
@@ -184,6 +185,8 @@ def _next_of_attack(plan: SweepPlan, journal: TrialJournal) -> Step | None:
         members = best(members, rung)
         if members and rung not in journal.fresh:
             return Wait() if journal.confirming else FreshStart(members[0].number, rung)
+    if members and plan.rungs not in journal.fresh:
+        return Wait() if journal.confirming else FreshStart(members[0].number, plan.rungs)
     return Wait() if journal.confirming else None
 
 

@@ -13,6 +13,7 @@ from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.leave import leave
 from echelon.jobs.spec import read_spec
 from echelon.jobs.sweeps.fresh import FreshEvaluations
+from echelon.jobs.sweeps.page import publish
 from echelon.jobs.sweeps.plan import RATES, SweepPlan, plan_from
 from echelon.jobs.sweeps.schedule import (
     EVALUATED,
@@ -63,6 +64,7 @@ class Sweep:
                 self._follow(trial, self._trials.outcome)
             self._follow_fresh()
             if self._advance():
+                self._publish()
                 return True
             ended = sum(trial.open_rung is None and bool(trial.results) for trial in self.journal.trials.values())
             running = len(self.journal.running)
@@ -115,9 +117,18 @@ class Sweep:
         if not (self._fresh and (event := self.journal.confirming)):
             return
         if ended := self._fresh.outcome(event, self.journal.trials[event.trial]):
+            self._write(ended)
             if ended.message:
                 self._link.emit(EventAlert(message=f"evaluation on fresh seeds {event.run} failed: {ended.message}"))
-            self._write(ended)
+            self._publish()
+
+    def _publish(self) -> None:
+        """Write the page of a red team."""
+        try:
+            if self.plan.attack:
+                publish(self.paths)
+        except (ValueError, OSError) as error:
+            self._link.emit(EventAlert(message=f"the page of the red team is incomplete: {error}"))
 
     def _evaluated(self, event: EventRung, found: EventEval) -> EventRung:
         metric = self.plan.metric

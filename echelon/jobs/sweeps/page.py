@@ -1,0 +1,145 @@
+"""The report of a red team as one HTML page without scripts that loads nothing, for commands and the server."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from echelon.files import atomic_write
+from echelon.jobs.sweeps.redteam import RedTeamReport
+from echelon.jobs.sweeps.results import read_report
+from echelon.runs import RunPaths, command
+from echelon.statistics import Estimate
+
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Red team of {title}</title><style>
+:root{{color-scheme:light dark;--a:light-dark(#c2410c,#ff9d5c);--t:light-dark(#1d63c4,#6bb2ff);--line:#8886}}
+body{{background:light-dark(#fbfcfe,#0b1017);color:light-dark(#17202c,#dfe7f1);font:1rem/1.5 system-ui;
+max-width:60rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}}h1,h2,h3{{line-height:1.2;margin-top:2rem}}
+div{{overflow-x:auto}}table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
+th,td{{text-align:right;padding:.3rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}}
+small,caption{{opacity:.75}}td small{{display:block}}th:first-child,td:first-child{{text-align:left;padding-left:0}}
+caption{{text-align:left;caption-side:bottom;padding:.4rem 0;font-size:.9rem}}svg{{width:100%;fill:currentColor}}
+.a{{color:var(--a)}}.t,.u,a{{color:var(--t)}}.maps{{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr))}}
+.maps svg{{border:1px solid var(--line);box-sizing:border-box}}</style></head><body>{body}</body></html>"""
+WIDTH, HEIGHT, LEFT, MARGIN = 640, 280, 44, 24
+"""Size of the curve, and its margins at the left and on the other sides [px]."""
+TITLES = {"attacker": "attacker", "target": "target", "usual": "target usually"}
+
+
+def publish(paths: RunPaths) -> None:
+    """Write the page of a red team into its folder, once the target has played itself with what explains the exploit.
+
+    ``ValueError`` where that cannot be measured; the page is written without it.
+    """
+    report = read_report(paths)
+    try:
+        if report.strongest and report.usual and not report.exploit:
+            from echelon.jobs.sweeps.exploit import explain
+
+            found = explain(*(RunPaths(paths.root.parent / job) for job in (report.strongest.job, report.usual)))
+            atomic_write(paths.exploit, json.dumps(found))
+            report = replace(report, exploit=found)
+    finally:
+        atomic_write(paths.page, page_of(report, served=True))
+
+
+def page_of(report: RedTeamReport, *, served: bool = False) -> str:
+    """Return the page; turning points are links to the viewer where it is ``served``, commands elsewhere."""
+    attack, best, target = report.attack, report.strongest, escape(Path(report.attack.target).name)
+    told = "No attacker has been evaluated on fresh seeds yet"
+    if best:
+        told = (
+            f"The strongest attacker wins {_rate(best.mean)} with mean actions, {_rate(best.sampled)} with sampled ones"
+        )
+    curve = [
+        (f"{p.share:.0%}", f"{p.steps:,}", f"{p.all_steps:,}", _rate(p.mean), _rate(p.sampled), escape(p.name) or "-")
+        for p in report.curve
+    ]
+    attackers = [(str(a.number), escape(a.name), str(a.seed), *map(_rate, a.rates), *["failed"] * bool(a.message))
+                 for a in report.attackers]  # fmt: skip
+    body = [
+        f"<h1>How exploitable is {target}?</h1><p><b>{told}.</b> 50 % means: as strong as the target.</p>"
+        f"<p>Target: {target}, checkpoint {escape(attack.checkpoint[:8])}, "
+        f"{f'trained for {attack.steps:,} steps, ' if attack.steps else ''}plays "
+        f"{'mean' if report.target_mean else 'sampled'} actions. Red team: {escape(report.id)}.</p>",
+        _curve(report),
+        _table(("share", "steps of one", "of all", "mean", "sampled", "attacker from"), curve, "Win rate of the best "
+               f"attacker on {attack.seeds} fresh seeds, with 95 % intervals; mean and sampled are its actions."),
+        "<h2>Attackers</h2>",
+        _table(("number", "from", "seed", *(f"{point.share:.0%}" for point in report.curve)), attackers,
+               f"Win rates with mean actions on the {report.seeds} seeds that choose, with 95 % intervals."),
+        *(_exploit(report.exploit, served) if report.exploit else ()),
+    ]  # fmt: skip
+    return PAGE.format(title=target, body="".join(body))
+
+
+def _rate(rate: Estimate | None) -> str:
+    return f"{rate.value:.0%} <small>{100 * rate.low:.0f} to {100 * rate.high:.0f} %</small>" if rate else "-"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+    head = "".join(f"<th scope=col>{name}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div><table><caption>{caption}</caption><tr>{head}</tr>{body}</table></div>"
+
+
+def _curve(report: RedTeamReport) -> str:
+    """Return win rates with mean and sampled actions over the steps of all attackers, as SVG."""
+    known = [point for point in report.curve if point.mean and point.sampled]
+    most = max((point.all_steps for point in known), default=0) or 1
+
+    def y(rate: float) -> float:
+        return round(MARGIN + (1 - rate) * (HEIGHT - 2 * MARGIN), 1)
+
+    parts = [f'<path d="M{LEFT} {y(rate)}H{WIDTH}" stroke="currentColor" opacity="{0.6 if rate == 0.5 else 0.2}"/>'
+             f'<text x="0" y="{y(rate) + 4}">{rate:.0%}</text>' for rate in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
+    for name, colour, shift in (("mean", "a", -4), ("sampled", "t", 4)):
+        line, bars = [], ""
+        for point in known:
+            x, rate = LEFT + point.all_steps / most * (WIDTH - LEFT - 2 * MARGIN), getattr(point, name)
+            line.append(f"{x + shift:.1f} {y(rate.value)}")
+            bars += f"M{x + shift:.1f} {y(rate.low)}V{y(rate.high)}M{line[-1]}m-4 0h8"
+            parts.append(f'<text x="{x - 20:.1f}" y="{HEIGHT - 4}">{point.all_steps:,}</text>' if shift < 0 else "")
+        style = f'class="{colour}" stroke="currentColor" fill="none"'
+        parts.append(
+            f'<path {style} d="M{"L".join(line)}"/><path {style} stroke-width="3" d="{bars}"/>' if line else ""
+        )
+    key = "Over the steps of all attackers; <b class=a>mean</b> and <b class=t>sampled</b> actions of the best one."
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="win rates">{"".join(parts)}</svg><p>{key}</p>'
+
+
+def _exploit(found: dict[str, Any], served: bool) -> list[str]:
+    """Return how the strongest attacker wins."""
+    rows = [(escape(row["name"]), *(_mean(row[side], row["distance"] > 1) for side in TITLES))
+            for row in found["measures"] if any(row[side]["value"] for side in TITLES)]  # fmt: skip
+    maps = [f"<p>{_heat(found['heat'][side], side)}{title}</p>" for side, title in TITLES.items()]
+    moments = []
+    for each in found["moments"]:
+        match, side = escape(each["match"]), ("blue", "red")[each["attacker"]]
+        link = f'<a href="../#match={match}&amp;t={each["from"]:.1f}">watch</a>'
+        link = link if served else f"<code>{command('watch', match)}</code>"
+        moments.append(f"<li>{escape(each['caption'])}. The attacker is {side}: {link}</li>")
+    return [
+        f"<h2>How the strongest attacker wins</h2><p>From {found['matches']['attacker']} recorded matches of it, and "
+        f"{found['matches']['usual']} of the target against itself, its usual one.</p><h3>Turning points</h3><ul>",
+        *moments, "</ul><h3>Where both sides stand</h3>",
+        f"<div class=maps>{''.join(maps)}</div><p>Time by place: the zone is in the middle, and each side starts at "
+        "the left.</p><h3>Behaviour</h3>",
+        _table(("measure", *TITLES.values()), rows, "Means over matches with 95 % intervals, by difference from the "
+               "usual; bold where an interval is apart from it."),
+    ]  # fmt: skip
+
+
+def _mean(each: dict[str, Any], is_apart: bool) -> str:
+    value, low, high = ("-" if each[key] is None else f"{each[key]:.3g}" for key in ("value", "low", "high"))
+    return f"{f'<b>{value}</b>' if is_apart else value} <small>{low} to {high}</small>"
+
+
+def _heat(grid: Sequence[Sequence[int]], side: str) -> str:
+    cells = [f'<path d="M{x} {len(grid) - 1 - y}h1v1h-1z" opacity="{(int(value) / 255) ** 0.5:.2f}"/>'
+             for y, row in enumerate(grid) for x, value in enumerate(row) if value]  # fmt: skip
+    return f'<svg class="{side[0]}" viewBox="0 0 {len(grid[0])} {len(grid)}">{"".join(cells)}</svg>'
