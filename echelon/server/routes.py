@@ -4,6 +4,7 @@ Handlers look ids up in the catalogue and read files on a thread, so that a slow
 """
 
 import asyncio
+import html
 import sys
 import zlib
 from collections import Counter
@@ -21,6 +22,7 @@ from echelon.arena.store import Store
 from echelon.replay.codec import WORLD_LEVEL, ReplayError
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay, require_actions
+from echelon.runs import list_runs
 from echelon.server.catalogue import SCAN_INTERVAL_S, Match, ReplacedError
 from echelon.server.listing import LISTING, PLAYED_AGAIN, READS, SLOW, TURNS, run_on, run_through
 from echelon.server.live import NoticeHub
@@ -44,7 +46,9 @@ from echelon.server.responses import (
     parse_count,
     strict_json,
 )
-from echelon.server.security import ACCESS, refused_origin
+from echelon.server.security import ACCESS, CSP, PAGE_POLICY, refused_origin
+from echelon.server.security import PAGE as WORDS
+from echelon.state_files import read_bounded
 
 HUB: web.AppKey[NoticeHub] = web.AppKey("hub", NoticeHub)
 PLAY: web.AppKey[PlayGate] = web.AppKey("play", PlayGate)
@@ -272,6 +276,21 @@ async def league(request: web.Request) -> web.StreamResponse:
     return body_response(request, body, JSON, REVALIDATE)
 
 
+async def redteams(request: web.Request) -> web.StreamResponse:
+    """Return the page of a red team, without an id a page of links to all; no script in it is executed."""
+    pages = {run.id: run.page for run in await asyncio.to_thread(list_runs, request.app[CATALOGUE].home, "sweep")}
+    try:
+        if ident := request.match_info.get("id"):
+            text = (await asyncio.to_thread(read_bounded, pages[ident], follow_links=False)).decode(errors="replace")
+        else:
+            found = [html.escape(name) for name, page in pages.items() if page.is_file()]
+            links = "<br>".join(f'<a href="redteams/{name}">{name}</a>' for name in found)
+            text = WORDS.format(title="Red teams", detail=links or "None yet; start one with echelon redteam RUN")
+    except (KeyError, OSError, ValueError):
+        raise NotFoundError("red team not found") from None
+    return web.Response(text=text, content_type="text/html", headers={CSP: PAGE_POLICY, "Cache-Control": REVALIDATE})
+
+
 async def health(request: web.Request) -> web.StreamResponse:
     """Return version and home of the server; a response means that it is healthy.
 
@@ -307,6 +326,8 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/healthz", health),
     (f"{API}/live", live),
     (f"{API}/play", play),
+    ("/redteams", redteams),
+    (r"/redteams/{id:[\w.-]{1,128}}", redteams),
 )
 
 STATIC = Path(__file__).parent / "static"

@@ -46,11 +46,12 @@ PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     "<title>Echelon: {title}</title><style>body{{background:#0b1017;color:#dfe7f1;font:1.1rem/1.6 system-ui;"
     "max-width:38rem;margin:18vh auto;padding:0 1.5rem;overflow-wrap:anywhere}}"
-    "h1{{color:#6bb2ff}}b{{white-space:nowrap}}</style>"
+    "h1,a{{color:#6bb2ff}}b{{white-space:nowrap}}</style>"
     "<h1>{title}</h1><p>{detail}</p>"
 )
-PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-"""The policy of a page of words, which has no scripts."""
+CSP = "Content-Security-Policy"
+PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+"""The policy of a page without scripts."""
 DETAILS = {
     404: "not found",
     412: "the file has changed; request it again without conditions",
@@ -220,7 +221,7 @@ def finish(access: Access, request: web.Request, response: web.StreamResponse) -
     policy = POLICY.format(sockets=sockets, ancestors=access.embed_origin or "'none'")
     if isinstance(response, ProblemResponse) and "text/html" in request.headers.get("Accept", ""):
         response.content_type, response.text, policy = "text/html", response.page, PAGE_POLICY
-    response.headers.update({**HEADERS, "Content-Security-Policy": policy})
+    response.headers.update({**HEADERS, CSP: response.headers.get(CSP, policy)})
     if access.token and "Cache-Control" in response.headers:  # no shared cache may keep what needs a token
         response.headers["Cache-Control"] = response.headers["Cache-Control"].replace("public", "private")
 

@@ -6,6 +6,7 @@ const LOGO = "M12 2l8 5v10l-8 5-8-5V7zM8 9h8M8 12h6M8 15h8";
 const PAGES = [
   { page: "list", label: "Matches", hash: "#" },
   { page: "league", label: "League", hash: "#league" },
+  { page: "redteams", label: "Red teams", hash: "redteams" }, // a page of the server
 ] as const;
 
 export function brand(subtitle: string): HTMLElement {
