@@ -17,7 +17,7 @@ from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.sweeps.fresh import POLICY
 from echelon.jobs.sweeps.plan import Attack, SweepPlan, Variant, configuration, plan_from
 from echelon.jobs.sweeps.results import read_report
-from echelon.runs import RunPaths, create_run
+from echelon.runs import LATEST, RunPaths, create_run, find_run
 from echelon_cli import job, output, sweep_job
 from echelon_cli.tui.format import short_run_id
 
@@ -77,6 +77,7 @@ def prepare(
             copies[other], params = source, {"start_from": str(other), **_network(source.meta, base)}
         variants.append(Variant(name=each, params=params))
     preset = flatten(asdict(get_preset(base["preset"])))
+    name = find_run(name).id if name == LATEST else name
     values = {
         "base": unflatten(base), "preset": base["preset"], "variants": variants, "rungs": len(rungs), **fields,
         "given": {key: value for key, value in base.items() if key not in ("preset", "seed") and preset[key] != value},

@@ -12,11 +12,11 @@ import pytest
 from echelon import champion
 from echelon.jobs import launch
 from echelon.jobs.config_layers import ConfigError
-from echelon.jobs.evaluations import admit, admits
+from echelon.jobs.evaluations import admit, admits, require_own_folders
 from echelon.jobs.launchers import StartError
 from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.status import job_status
-from echelon.jobs.sweeps.fresh import FreshEvaluations
+from echelon.jobs.sweeps.fresh import POLICY, RECORDED, FreshEvaluations
 from echelon.jobs.sweeps.plan import SweepPlan
 from echelon.jobs.sweeps.redteam import report_of
 from echelon.jobs.sweeps.results import read_report
@@ -197,6 +197,9 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     plan, sweep, attacker = make_plan(), create_run("redteam"), create_run("quickstart")
     export_policy_folder(find_checkpoint(champion.FOLDER), sweep.root / "target")
     save(attacker.checkpoints, 1)
+    write_spec(attacker, JobSpec(kind="train", config={}))
+    named, _ = redteam_job.prepare("latest", Path("x"), origins=["nothing"])
+    assert named.attack and named.attack.target == attacker.id, "latest is another one tomorrow"
     (checkpoint,) = attacker.checkpoints.glob("step-*")
     step = int(checkpoint.name.partition("-")[2])
     trial = Trial(choice=EventTrial(number=0, run=attacker.id), started={0})
@@ -223,6 +226,16 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     job = RunPaths(sweep.root.parent / event.run)
     assert find_checkpoint(job.root / "opponent").id == plan.attack.checkpoint  # pyright: ignore
     assert EvalPlan.from_dict(launched[0]).run == str(attacker.root) and admits(attacker.root, job.id)
+    usual = fresh.planned(trial, plan.rungs)
+    assert fresh.outcome(usual, trial) is None and usual.global_step == plan.attack.steps  # pyright: ignore
+    own = EvalPlan.from_dict(launched[3])
+    assert (own.run, own.deterministic, own.seeds, own.recorded) == ("", False, RECORDED, RECORDED)
+    for ident, each in ((event.run, EvalPlan.from_dict(launched[0])), (usual.run, own)):
+        job = RunPaths(sweep.root.parent / ident)
+        require_own_folders(each, job)
+        assert each.replays == str(job.replays)
+        is_target = find_checkpoint(job.root / POLICY).id == plan.attack.checkpoint  # pyright: ignore
+        assert is_target == (each is own)
 
 
 def test_red_team_takes_game_and_network_of_its_target_and_little_else():

@@ -125,7 +125,7 @@ def _exploit(found: dict[str, Any], served: bool) -> list[str]:
         moments.append(f"<li>{escape(each['caption'])}. The attacker is {side}: {link}</li>")
     return [
         f"<h2>How the strongest attacker wins</h2><p>From {found['matches']['attacker']} recorded matches of it, and "
-        f"{found['matches']['usual']} of the target against itself, its usual one.</p><h3>Turning points</h3><ul>",
+        f"{found['matches']['usual']} of the target against itself, its usual way.</p><h3>Turning points</h3><ul>",
         *moments, "</ul><h3>Where both sides stand</h3>",
         f"<div class=maps>{''.join(maps)}</div><p>Time by place: the zone is in the middle, and each side starts at "
         "the left.</p><h3>Behaviour</h3>",
@@ -136,7 +136,8 @@ def _exploit(found: dict[str, Any], served: bool) -> list[str]:
 
 def _mean(each: dict[str, Any], is_apart: bool) -> str:
     value, low, high = ("-" if each[key] is None else f"{each[key]:.3g}" for key in ("value", "low", "high"))
-    return f"{f'<b>{value}</b>' if is_apart else value} <small>{low} to {high}</small>"
+    value = f"<b>{value}</b>" if is_apart else value
+    return value if low == "-" else f"{value} <small>{low} to {high}</small>"
 
 
 def _heat(grid: Sequence[Sequence[int]], side: str) -> str:
