@@ -330,13 +330,7 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     assert run(["redteam", "--show", paths.id, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert report.curve[1].mean and row["curve"][1]["mean"] == report.curve[1].mean._asdict()
-    exploit, page = row["exploit"], tmp_path / "page.html"
-    assert exploit["matches"] == {"attacker": 4, "usual": 4}
-    ends = [each["attacker"]["value"] for each in exploit["measures"] if each["name"].startswith("ends by")]
-    assert sum(ends) == pytest.approx(100)
-    usual = read_spec(RunPaths(paths.root.parent / report.usual)).config["eval"]
-    assert (usual["run"], usual["deterministic"], usual["seeds"]) == ("", False, 2)
-    assert run(["redteam", "--show", paths.id, "--out", str(page)]) == 0 and "Turning points" in page.read_text()
+    assert row["exploit"]["matches"] == {"attacker": 4, "usual": 4}
     assert "Turning points" in paths.page.read_text()
     assert run(["redteam", "--harden", paths.id, "--detach"]) == 0
     try:
