@@ -53,9 +53,9 @@ class ModelConfig:
     """Keep the recurrent state between environment steps; off resets it to zero before every step."""
     action_head: Literal["gaussian", "hybrid"] = "gaussian"
     """Action distribution: Gaussian in every column, or also Bernoulli switches and categorical selectors (hybrid)."""
-    critic: Literal["own", "central", "attention"] = "own"
-    """Input of the value: what the mech itself observes (own), or the true state of all mechs (central; MAPPO), in
-    training also read by attention over mechs (attention)."""
+    critic: Literal["own", "central"] = "own"
+    """What values rollouts: the policy's own value, of what the mech observes (own), or in training a critic of the
+    true state of all mechs, by attention over them (central; MAPPO)."""
     hidden_columns: str = ""
     """Observation columns that the network reads as 0, to measure what they contribute: names of ``echelon config
     observation`` without the slot, or whole blocks, separated by spaces; * is a wildcard (course aiming.bearing_*)."""
@@ -129,7 +129,7 @@ class PPOConfig:
     """KL divergence at the end of an update, by which the learning rate is lowered to 0.01 of the schedule's and raised
     again; 0 does so only until the schedule's is reached after a start."""
     baseline: Literal["state", "mates"] = "state"
-    """Subtracted from the return: the value of the state (state), or with model.critic = attention the value given the
+    """Subtracted from the return: the value of the state (state), or with model.critic = central the value given the
     actions of the mates in the same step too (mates; counterfactual, as COMA)."""
     recompute_advantages: bool = False
     """Recompute advantages after every epoch."""
@@ -320,12 +320,11 @@ class RunConfig:
         steps, burn_in = self.env.max_steps, self.ppo.burn_in_steps
         require(burn_in < steps, "ppo.burn_in_steps", burn_in, f"less than the {steps} environment steps of an episode")
         require_seed(self.seed)
-        # an episode's final central state is not kept, and the next one is no observation to predict
-        fits = self.model.critic == "own" or not (self.env.truncation_bootstraps or self.ppo.aux_coef)
-        expected = "'own' unless env.truncation_bootstraps = false and ppo.aux_coef = 0"
-        require(fits, "model.critic", self.model.critic, expected)
-        fits = self.ppo.baseline == "state" or self.model.critic == "attention"
-        require(fits, "ppo.baseline", self.ppo.baseline, "'state' unless model.critic = attention")
+        # an episode's final central state is not kept
+        fits = self.model.critic == "own" or not self.env.truncation_bootstraps
+        require(fits, "model.critic", self.model.critic, "'own' unless env.truncation_bootstraps = false")
+        fits = self.ppo.baseline == "state" or self.model.critic == "central"
+        require(fits, "ppo.baseline", self.ppo.baseline, "'state' unless model.critic = central")
         require(self.env.gamma == self.ppo.gamma, "env.gamma", self.env.gamma, f"ppo.gamma = {self.ppo.gamma}")
         require(
             self.model.kind == "classic" or self.env.obs_layout == "suite",

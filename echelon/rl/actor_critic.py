@@ -98,10 +98,6 @@ class PolicyCalls(nn.Module):
         """Return features ``[..., F]`` of observations and the contacts that a pointer head selects from, if any."""
         return self.encode(obs), None
 
-    def value_of(self, obs: Any, own: Tensor) -> Tensor:
-        """Return the value ``[...]`` of observations, where ``own`` is that of the value head."""
-        return own
-
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
         """Return a zero state ``[1, batch_size, H]`` on ``device``, by default the parameters' device."""
         device = self.core.actor_logstd.device if device is None else device
@@ -120,7 +116,7 @@ class PolicyCalls(nn.Module):
         if action is None:
             action = distribution.sample(out.action, self._noise(out)).detach()
         logprob, entropies = distribution.score(out.action, action, torch.randn_like(out.action.location))
-        return action, logprob, entropies.total(), self.value_of(obs, out.value), state
+        return action, logprob, entropies.total(), out.value, state
 
     def sample(
         self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
@@ -132,7 +128,7 @@ class PolicyCalls(nn.Module):
         out, state = self._step(obs, lstm_state, done)
         distribution = self.core.distribution
         action = distribution.sample(out.action, self._noise(out) if noise is None else noise).detach()
-        return action, distribution.log_prob(out.action, action), self.value_of(obs, out.value), state
+        return action, distribution.log_prob(out.action, action), out.value, state
 
     def act(
         self, observations: Any, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
@@ -147,13 +143,13 @@ class PolicyCalls(nn.Module):
     def estimate(self, obs: Any, lstm_state: LSTMState, done: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the value ``[B]`` and the probabilities of ``CHANCES`` ``[B, C]``, without gradient."""
         out, _ = self._step(obs, lstm_state, done)
-        return self.value_of(obs, out.value), self.core.distribution.chances(out.action)
+        return out.value, self.core.distribution.chances(out.action)
 
     @torch.no_grad()
     def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
         """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient; ``done [B]`` resets it first."""
         features, state = self.core.recur_once(self.encode(obs), lstm_state, done)
-        return self.value_of(obs, self.core.own_value(features)), state
+        return self.core.value(features), state
 
     def evaluate_actions_sequence(
         self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
@@ -188,9 +184,8 @@ class PolicyCalls(nn.Module):
         distribution = self.core.distribution
         logprobs, entropies = distribution.score(out.action, actions_seq, noise)
         imitation = None if labels_seq is None else distribution.imitation_loss(out.action, labels_seq)
-        values = self.value_of(obs_seq, out.value)
         parts = (entropies.switches, entropies.selectors)
-        return SequenceScores(logprobs, entropies.total(), values, state, features, *parts, imitation)
+        return SequenceScores(logprobs, entropies.total(), out.value, state, features, *parts, imitation)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk, ``dones_seq [T, B]``, without scoring it."""
@@ -353,7 +348,7 @@ class ActorCritic(PolicyCalls):
             target = torch.cat([scores.masked_fill(~targets.selectable, UNAVAILABLE), none], -1)
         return HYBRID.stack([target, *others])
 
-    def own_value(self, features: Tensor) -> Tensor:
+    def value(self, features: Tensor) -> Tensor:
         """Return the value ``[...]`` of recurrent outputs ``[..., H]``, in float32."""
         with torch.autocast(features.device.type, enabled=False):
             return self.critic(squash.full_precision(features)).squeeze(-1)

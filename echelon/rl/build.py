@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl import host_kernels
-from echelon.rl.actor_critic import CRITIC_GAIN, ENCODER_GAIN, ActorCritic, PolicyCalls, TargetContacts, init_linear
+from echelon.rl.actor_critic import ActorCritic, PolicyCalls, TargetContacts
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.packed_obs import Each, PackedRollout, PackedRows, count_entities, in_turn, pack, packing
@@ -33,36 +32,13 @@ from echelon.rl.suite_model import (
 CLASSIC_WIDTH_FACTOR = 2
 """Width of the flat encoder relative to a set encoder."""
 
-CENTRAL_HIDDEN = 128
-"""Width of the two layers of a central critic."""
-
-
-class CentralCritic(nn.Module):
-    """The value of a central state: two tanh layers and a linear one."""
-
-    def __init__(self, central_dim: int) -> None:
-        super().__init__()
-        layers = nn.Linear(central_dim, CENTRAL_HIDDEN), nn.Linear(CENTRAL_HIDDEN, CENTRAL_HIDDEN)
-        first, second = (init_linear(layer, ENCODER_GAIN) for layer in layers)
-        value = init_linear(nn.Linear(CENTRAL_HIDDEN, 1), CRITIC_GAIN)
-        self.critic = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), value)
-
-    def forward(self, central: Tensor) -> Tensor:
-        """Return the value ``[...]`` of central states ``[..., S]``, in float32."""
-        with torch.autocast(central.device.type, enabled=False):
-            return self.critic(central.float()).squeeze(-1)
-
 
 class FlatPolicy(PolicyCalls):
-    """A policy over flat observations, which it normalizes and splits into the blocks of its core.
-
-    With a central critic (``central_dim`` above 0) rows may have the central state ``[..., S]`` behind the
-    observation: the value reads it and nothing else. Without it actions are the same and the value is 0.
-    """
+    """A policy over flat observations, which it normalizes and splits into the blocks of its core."""
 
     regime: Regime = HOST
 
-    def __init__(self, core: ActorCritic, obs_dim: int, central_dim: int = 0, *, reads_central: bool = True) -> None:
+    def __init__(self, core: ActorCritic, obs_dim: int) -> None:
         super().__init__()
         self.core = core
         self.obs_dim = obs_dim
@@ -73,8 +49,6 @@ class FlatPolicy(PolicyCalls):
         self.noise_dim = core.noise_dim
         self.lstm_hidden_dim = core.lstm_hidden_dim
         self.obs_normalizer = ObsNormalizer(obs_dim)
-        self.central_dim = central_dim
-        self.central = CentralCritic(central_dim) if central_dim and reads_central else None
         self._room: Mapping[str, int] | None = None
         set_regime(self, regime_of(core.actor_logstd.device))
 
@@ -109,22 +83,16 @@ class FlatPolicy(PolicyCalls):
         """Return features ``[..., F]`` of observations and the contacts that a pointer head selects from, if any."""
         return self.core.encode_with_targets(self._unpack(obs))
 
-    def value_of(self, obs: Any, own: Tensor) -> Tensor:
-        """Return the value ``[...]`` of rows ``obs``, where ``own`` is that of the core."""
-        if self.central is None:
-            return own
-        return self.central(obs[..., self.obs_dim :]) if obs.shape[-1] > self.obs_dim else torch.zeros_like(own)
-
     def packed(self, obs: Tensor, each: Each = in_turn) -> PackedRollout | None:
         """Return the observations ``[T, N, D]`` of a rollout, normalized and packed; None where that gains nothing.
 
         Rows of it can be scored instead of observations, until the weights of the normalizer change.
         """
-        if self._packing is None or self.central is not None or not self.regime.packs:
+        if self._packing is None or not self.regime.packs:
             return None
         if not host_kernels.reads(obs, self.obs_normalizer.scale):
             return None
-        return PackedRollout(obs[..., : self.obs_dim], self._packing, self.obs_normalizer, each)
+        return PackedRollout(obs, self._packing, self.obs_normalizer, each)
 
     def count_entities(self, obs: Tensor) -> dict[str, Tensor]:
         """Return the entities of each kind in observations ``[..., D]``, each ``[...]`` int64; none if flat."""
@@ -146,11 +114,11 @@ class FlatPolicy(PolicyCalls):
         return obs.gather() if isinstance(obs, PackedRows) else self._unpack_flat(obs)
 
     def _unpack_flat(self, obs: Tensor) -> Tensor | SuiteObservation:
-        if obs.shape[-1] not in (self.obs_dim, self.obs_dim + self.central_dim):
+        if obs.shape[-1] != self.obs_dim:
             raise ValueError(f"observation has {obs.shape[-1]} columns, expected {self.obs_dim}")
         if self._packing is not None and (self.regime.packs or self._room is not None):
-            return pack(obs[..., : self.obs_dim], self._packing, self.obs_normalizer, self._room, self.regime)
-        obs = self.obs_normalizer(obs[..., : self.obs_dim])
+            return pack(obs, self._packing, self.obs_normalizer, self._room, self.regime)
+        obs = self.obs_normalizer(obs)
         if self._packing is None:
             return obs
         suite = flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
@@ -168,14 +136,11 @@ def build_model(
     extra_width: int = 0,
     *,
     predict: bool = False,
-    central_dim: int = 0,
 ) -> FlatPolicy:
     """Return a new policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
 
-    Rows may have ``central_dim`` columns of the central state, 0 for none, which a central critic reads. Widths are
-    columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
+    Widths are columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
-    reads_central = model_cfg.critic != "attention"
     options: dict[str, Any] = {
         "action_head": model_cfg.action_head,
         "init_log_std": model_cfg.init_log_std,
@@ -187,7 +152,7 @@ def build_model(
     if model_cfg.kind == "classic":
         hidden_dim = CLASSIC_WIDTH_FACTOR * model_cfg.hidden_dim
         core: ActorCritic = ActorCriticLSTM(obs_dim, action_dim, hidden_dim, model_cfg.lstm_hidden_dim, **options)
-        return FlatPolicy(core, obs_dim, central_dim, reads_central=reads_central)
+        return FlatPolicy(core, obs_dim)
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + END_WIDTH:
         sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
         raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
@@ -202,4 +167,4 @@ def build_model(
         extra_width=extra_width,
         **options,
     )
-    return FlatPolicy(core, obs_dim, central_dim, reads_central=reads_central)
+    return FlatPolicy(core, obs_dim)

@@ -59,7 +59,7 @@ def _apart(width: int) -> int:
 
 def has_program(policy: nn.Module) -> bool:
     """Return whether programs can evaluate ``policy``: a suite model with a MinGRU and a hybrid head, on a CPU."""
-    core = policy.core if isinstance(policy, FlatPolicy) and policy.central is None else None
+    core = policy.core if isinstance(policy, FlatPolicy) else None
     if type(core) is not CombatSuiteActorCritic or core.mingru is None or not core.memory or not core.target_key_dim:
         return False
     widths = (core.hidden_dim, core.lstm_hidden_dim, core.target_key_dim)

@@ -103,14 +103,9 @@ def _sample(policy: FlatPolicy, obs: Tensor, state: LSTMState, *arguments: Tenso
 
 
 def _traced(
-    policy: FlatPolicy,
-    call: Callable[..., tuple[Tensor, ...]],
-    width: int,
-    *,
-    with_noise: bool,
-    dtype: torch.dtype | None = None,
+    policy: FlatPolicy, call: Callable[..., tuple[Tensor, ...]], *, with_noise: bool, dtype: torch.dtype | None = None
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """Return ``call`` of ``policy`` as a function of observations ``[B, width]``, both parts of the state and the rest.
+    """Return ``call`` of ``policy`` as a function of observations ``[B, D]``, both parts of the state and the rest.
 
     It is the trace of the policy's architecture under autocast to ``dtype``, with the tensors of the policy.
     """
@@ -119,7 +114,7 @@ def _traced(
         arguments = [torch.ones(EXAMPLE_ROWS)]
         if with_noise:
             arguments.append(torch.zeros(EXAMPLE_ROWS, policy.noise_dim))
-        _traces[key] = _trace(policy, call, (torch.zeros(EXAMPLE_ROWS, width), *arguments), dtype)
+        _traces[key] = _trace(policy, call, (torch.zeros(EXAMPLE_ROWS, policy.obs_dim), *arguments), dtype)
     return partial(_traces[key], tuple(_tensors(policy).values()))
 
 
@@ -190,7 +185,7 @@ def trace_act(policy: FlatPolicy, *, stochastic: bool) -> Act:
         return HostPolicy(policy)
     if not is_traceable(policy):
         return policy.act
-    step = _traced(policy, _act, policy.obs_dim, with_noise=stochastic)
+    step = _traced(policy, _act, with_noise=stochastic)
 
     def act(
         observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
@@ -213,8 +208,7 @@ def trace_sample(policy: FlatPolicy, dtype: torch.dtype | None) -> Sample:
         return HostPolicy(policy).sample
     step = None
     if is_traceable(policy) and (dtype is None or policy.core.mingru is not None):
-        width = policy.obs_dim + policy.central_dim
-        step = _traced(policy, _sample, width, with_noise=True, dtype=dtype)
+        step = _traced(policy, _sample, with_noise=True, dtype=dtype)
 
     def sample(
         observations: Tensor, state: LSTMState, done: Tensor, noise: Tensor

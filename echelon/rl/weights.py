@@ -81,20 +81,19 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
         config = validated(ModelConfig, fields)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         sizes["extra_width"] = int(meta.get("extra_width", 0))
-        central = int(meta.get("central_dim", 0))
-        if (largest := max(*sizes.values(), central)) > MAX_COLUMNS:
+        if (largest := max(sizes.values())) > MAX_COLUMNS:
             raise ValueError(f"it has {largest} columns, expected at most {MAX_COLUMNS}")
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
     _check_stored(weights)
-    options = {"predict": bool(meta.get("predict", False)), "central_dim": central}
+    predict = bool(meta.get("predict", False))
     with torch.device("meta"):
         # nothing is allocated before the sizes are known to be those of the weights
         try:
-            check_weights(build_model(config, **sizes, **options), weights)
+            check_weights(build_model(config, **sizes, predict=predict), weights)
         except (RuntimeError, TypeError, OverflowError) as error:
             raise ValueError(f"checkpoint does not describe its model: {error}") from None
-    policy = build_model(config, **sizes, **options)
+    policy = build_model(config, **sizes, predict=predict)
     load_weights(policy, weights)
     return policy.to(device).eval().requires_grad_(False)
 

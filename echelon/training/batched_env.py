@@ -1,6 +1,7 @@
 """The batched environment of the learner, and its parts: sizes, rows of policies, results of a step, scripted pilots.
 
-Shapes: ``E environment, M mech, T step, N row, D observation, A action, C reward term, S column of the central state``.
+Shapes: ``E environment, M mech, T step, N row, B team of rows, D observation, A action, C reward term, S column of the
+central state``.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ class Sizes:
     num_envs: int
     obs_dim: int
     action_dim: int
-    central_dim: int
-    """Columns S of the central state."""
     min_steps: int
     """Shortest time limit of an episode, so the fewest environment steps between two truncations."""
     normalizable: Tensor
@@ -88,7 +87,7 @@ class LearnerRows(Rows):
         *,
         roster: Sequence[int],
         connect: Callable[[Tensor, Tensor], object],
-        write_central: Callable[[Tensor], object],
+        central: Callable[[], Tensor],
     ) -> None:
         """``connect`` gives ``obs`` and ``final_obs`` to the simulator, ``roster`` has the mech class by number."""
         super().__init__(controlled, actions, obs_dim)
@@ -97,8 +96,8 @@ class LearnerRows(Rows):
         mech = self.agent % controlled.shape[1]
         self.roles = torch.as_tensor(roster, dtype=torch.int8, device=actions.device)[mech % len(roster)]
         """Mech class id of each row [N]."""
-        self.write_central = write_central
-        """Writes the true state of all mechs, as each row views it, into a tensor [N, S]."""
+        self.central = central
+        """Returns the true state of all mechs as each team of rows views it [B, S]."""
         self._connect = connect
         self.attach(self.obs.unsqueeze(0))
 

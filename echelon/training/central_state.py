@@ -1,8 +1,7 @@
-"""The central state: what the value of MAPPO's critic reads, the true state of all mechs (Yu et al., 2022).
+"""The central state: what the critic of teams reads, the true state of all mechs (MAPPO; Yu et al., 2022).
 
-It is written behind a learner's observation in the rollout, where only the value reads it; policies act without it. The
-own mech comes first, then its team, then the other, each in the order of the roster, so every mech has its own view of
-the same state. Shapes: ``E environment, M mech, N learner row, F feature of a mech, S column of the central state``.
+The own team comes first, then the other, each in the order of the roster. Policies act without it.
+Shapes: ``E environment, M mech, K mech of a team, B team of learner rows, F feature of a mech, S column``.
 """
 
 import torch
@@ -24,37 +23,27 @@ DISTANCE_VOX, SPEED_VOX_S, STABILITY = 50.0, 10.0, 100.0
 """Position relative to the zone, velocity and stability that read 1."""
 
 
-def central_dim(cfg: EnvConfig) -> int:
-    return cfg.num_mechs * len(MECH_FEATURES) + len(MATCH_FEATURES)
-
-
 class CentralState:
-    """Reads the central state of the learner rows of a batch from the simulator's arrays."""
+    """Reads the central state of the learners' teams of a batch from the simulator's arrays."""
 
-    def __init__(self, batch: Batch, cfg: EnvConfig, agent_of_row: Tensor) -> None:
-        """``agent_of_row [N]`` is the index of each learner row among the flattened ``[E * M]`` mechs."""
+    def __init__(self, batch: Batch, cfg: EnvConfig, first_agents: Tensor) -> None:
+        """``first_agents [B]`` are the indices of the teams' first mechs among the flattened ``[E * M]`` mechs."""
         names = ("alive", "hp", "heat", "stability", "painted", "pos", "vel", "yaw", "chassis")
         self._mechs = {name: wp.to_torch(batch[name]) for name in names}
         self._match = {name: wp.to_torch(batch[name]) for name in ("tick", "score", "zone")}
-        self._limits = torch.tensor([cfg.max_steps * cfg.decision_repeat, cfg.max_episode_seconds])
-        mechs, device = cfg.num_mechs, agent_of_row.device
+        self._limits = cfg.max_steps * cfg.decision_repeat, cfg.max_episode_seconds
+        mechs, device = cfg.num_mechs, first_agents.device
         self._hull = torch.tensor([spec.hp for spec in CHASSIS], device=device)
         self._heat = torch.tensor([spec.heat_cap for spec in CHASSIS], device=device)
-        self._limits = self._limits.to(device)
         self._classes = torch.arange(len(CHASSIS), device=device)
-        self._env, own = agent_of_row // mechs, agent_of_row % mechs
-        self._team = own // cfg.team_size
-        self._order = torch.tensor(
-            [_viewing_order(int(mech), cfg.team_size) for mech in own.tolist()], device=device, dtype=torch.long
-        ).view(-1, mechs)
-        """Mechs in the order of the columns [N, M]."""
+        self._env, team = first_agents // mechs, first_agents % mechs // cfg.team_size
+        self._sides = torch.stack([team, 1 - team], 1)
+        """Own team and other team [B, 2]."""
 
-    @torch.inference_mode()
-    def write(self, out: Tensor) -> None:
-        """Write the central state of the current step into ``out [N, S]``."""
-        mechs = self._mech_features()
-        rows = mechs[self._env.unsqueeze(1), self._order]
-        out.copy_(torch.cat([rows.flatten(1), self._match_features()], 1))
+    def read(self) -> Tensor:
+        """Return the central states ``[B, S]`` of the current step."""
+        sides = self._mech_features().unflatten(1, (2, -1))[self._env.unsqueeze(1), self._sides]
+        return torch.cat([sides.flatten(1), self._match_features()], 1)
 
     def _mech_features(self) -> Tensor:
         """Return the features of every mech ``[E, M, F]``."""
@@ -72,17 +61,8 @@ class CentralState:
         return joined.nan_to_num(0.0, 0.0, 0.0) * m["alive"].unsqueeze(-1)
 
     def _match_features(self) -> Tensor:
-        """Return the columns of the match ``[N, 4]``, scores from the side of the row."""
+        """Return the columns of the match ``[B, 4]``, scores from the side of the team."""
         tick, score, zone = (self._match[name][self._env] for name in ("tick", "score", "zone"))
-        own = score.gather(1, self._team.unsqueeze(1))
-        other = score.gather(1, 1 - self._team.unsqueeze(1))
-        time, seconds = tick.unsqueeze(1) / self._limits[0], self._limits[1]
-        return torch.cat([time, own / seconds, other / seconds, zone[:, 2:] / DISTANCE_VOX], 1)
-
-
-def _viewing_order(mech: int, team_size: int) -> list[int]:
-    """Return all mechs of an environment as ``mech`` views them: itself, its team, the other team."""
-    first = mech // team_size * team_size
-    team = range(first, first + team_size)
-    other = range(team_size - first, 2 * team_size - first)
-    return [mech, *(mate for mate in team if mate != mech), *other]
+        ticks, seconds = self._limits
+        columns = tick.unsqueeze(1) / ticks, score.gather(1, self._sides) / seconds, zone[:, 2:] / DISTANCE_VOX
+        return torch.cat(columns, 1)

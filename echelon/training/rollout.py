@@ -106,6 +106,8 @@ class RolloutBuffer:
     """Where ``truncation_bonus`` comes from, so that it can be revalued."""
     labels: Tensor | None = None
     """Actions of the teacher [T, N, A]; None in a run without one"""
+    central: Tensor | None = None
+    """True states [T+1, B, S] as the B teams of neighbouring rows view them; None where no critic reads them"""
     role_rows: list[Tensor] = field(default_factory=list)
     """Rows of each mech class, in order of its id"""
 
@@ -189,6 +191,8 @@ class RolloutBuffer:
         """Start the next rollout where the last one ended: its last observation becomes row 0."""
         self.start_age.copy_(self.ages()[-1] + 1)
         self.obs_rows[0].copy_(self.obs_rows[-1])
+        if self.central is not None:
+            self.central[0].copy_(self.central[-1])
         self.clear()
 
     def clear(self) -> None:

@@ -164,20 +164,18 @@ class Session:
         )
         self.league = self._build_league_client()
         self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env, lambda: self.source.champion)
-        shape = (
-            ppo.rollout_steps,
-            self.env.rows.count,
-            self.env.sizes.obs_dim + self.policy.central_dim,
-            self.env.sizes.action_dim,
-        )
+        shape = (ppo.rollout_steps, self.env.rows.count, self.env.sizes.obs_dim, self.env.sizes.action_dim)
         obs_dtype = observation_dtype(self.device, ppo.amp, ppo.amp_dtype)
         has_labels = bool(config.teacher.policy)
         buffer = RolloutBuffer.create(*shape, self.device, has_labels=has_labels, obs_dtype=obs_dtype)
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
         self.profiler = UpdateProfiler(trace, config.profile_updates)
         magnet = self.ema.policy if ppo.magnet_coef else None
-        widths = self.env.sizes.central_dim, 2 * self.env.rows.team_size, self.env.sizes.action_dim
-        critic = TeamCritic(*widths) if config.model.critic == "attention" else None
+        critic = None
+        if config.model.critic == "central":
+            states = self.env.rows.central()
+            buffer.central = states.new_zeros(ppo.rollout_steps + 1, *states.shape)
+            critic = TeamCritic(states.shape[1], 2 * self.env.rows.team_size, self.env.sizes.action_dim)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group, magnet, critic)
         teacher = make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main)
         played = copy.deepcopy(self.policy) if ppo.overlap else self.policy
@@ -375,7 +373,6 @@ class Session:
             "map_width": map_width,
             "extra_width": extra_width,
             "predict": cfg.ppo.aux_coef > 0,
-            "central_dim": self.policy.central_dim,
             "hidden_dim": cfg.model.hidden_dim,
             "lstm_hidden_dim": cfg.model.lstm_hidden_dim,
             "update": counters.update,
@@ -532,11 +529,8 @@ class Session:
             policy = self._make_policy(cfg, env.sizes.obs_dim, env.sizes.action_dim)
         else:
             widths = layout.tail_widths(cfg, env.sizes.obs_dim)
-            options = {
-                "predict": cfg.ppo.aux_coef > 0,
-                "central_dim": 0 if cfg.model.critic == "own" else env.sizes.central_dim,
-            }
-            policy = build_model(cfg.model, env.sizes.obs_dim, env.sizes.action_dim, *widths, **options)
+            sizes = env.sizes.obs_dim, env.sizes.action_dim, *widths
+            policy = build_model(cfg.model, *sizes, predict=cfg.ppo.aux_coef > 0)
         policy.set_normalizable(env.sizes.normalizable & cfg.ppo.obs_norm, layout.hidden_columns(cfg))
         return policy.to(self.device)
 

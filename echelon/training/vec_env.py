@@ -30,7 +30,7 @@ from echelon.sim.arsenal import ROSTER, Mechanic, mechanics_of
 from echelon.sim.overrides import Overrides
 from echelon.training.batch_options import Episodes, Maps, Pilots, SideChoice, Sides
 from echelon.training.batched_env import LearnerRows, PilotControl, Rows, Sizes, StepResults
-from echelon.training.central_state import CentralState, central_dim
+from echelon.training.central_state import CentralState
 from echelon.training.episode_log import EpisodeLog
 from echelon.training.map_pool import PREFIX, RANGE_PARAMETERS, FixedMaps, MapPool
 from echelon.training.runtime.devices import share_stream
@@ -82,7 +82,7 @@ class VectorEnv:
         self.num_mechs, self.device = self.engine.num_mechs, torch.device(batch.device)
         self.layout = layout.columns(env_cfg)
         self.sizes = Sizes(
-            num_envs, self.engine.obs_dim, self.engine.action_dim, central_dim(env_cfg), env_cfg.min_steps,
+            num_envs, self.engine.obs_dim, self.engine.action_dim, env_cfg.min_steps,
             normalizable=torch.tensor([row.normalizable for row in self.layout]),
         )  # fmt: skip
         self.maps.attach(batch)
@@ -142,7 +142,7 @@ class VectorEnv:
             self.sizes.obs_dim,
             roster=[int(ROSTER[slot % len(ROSTER)]) for slot in range(self.cfg.team_size)],
             connect=connect,
-            write_central=self._write_central,
+            central=self._read_central,
         )
         self.engine.batch.set("row_of", rows.row_of.cpu().numpy())
         return rows
@@ -157,10 +157,10 @@ class VectorEnv:
             self.engine.attach_opponents(wp.from_torch(rows.obs.unsqueeze(0)))
         return rows
 
-    def _write_central(self, out: torch.Tensor) -> None:
+    def _read_central(self) -> torch.Tensor:
         if self._central is None:
-            self._central = CentralState(self.engine.batch, self.cfg, self.rows.agent)
-        self._central.write(out)
+            self._central = CentralState(self.engine.batch, self.cfg, self.rows.agent[:: self.cfg.team_size])
+        return self._central.read()
 
     def reset(self, row: int = 0) -> None:
         """Start an episode in every environment; observations go to ``rows.obs[row]``."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from echelon.config import ModelConfig
-from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
+from echelon.env.layout import flat_offsets
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.deepset import NO_SLOT, PADDING_SET, Compacted
 from echelon.rl.packed_obs import PackedRows
@@ -109,11 +109,9 @@ def test_packed_rollout_keeps_its_content_when_the_buffer_is_overwritten():
     assert torch.equal(before.contacts.features, after.contacts.features)
 
 
-def test_flat_layout_and_central_critic_are_not_packed():
+def test_flat_layout_is_not_packed():
     classic = build_model(ModelConfig(kind="classic"), 50, ACTIONS)
     assert classic.packed(torch.zeros(2, 3, 50)) is None
-    central = build_model(ModelConfig(hidden_dim=16), FLAT_OBS_DIM + END_WIDTH, ACTIONS, central_dim=7)
-    assert central.packed(torch.zeros(2, 3, FLAT_OBS_DIM + END_WIDTH + 7)) is None
 
 
 def test_policy_of_double_precision_takes_the_plain_path():

@@ -118,10 +118,10 @@ class FakeEnv:
         self.num_envs, self.sides, self.device = num_envs, learning, torch.device(device)
         self.actions = torch.zeros(num_envs, MECHS, ACTION_DIM)
         normalizable = torch.tensor([True, False, False, False, False])
-        self.sizes = Sizes(num_envs, OBS_DIM, ACTION_DIM, MECHS + 1, max(LENGTHS), normalizable)
+        self.sizes = Sizes(num_envs, OBS_DIM, ACTION_DIM, max(LENGTHS), normalizable)
         self.rows = LearnerRows(
             _mechs_of(learning), self.actions, OBS_DIM,
-            roster=[1, 2], connect=lambda obs, final_obs: None, write_central=self._write_central,
+            roster=[1, 2], connect=lambda obs, final_obs: None, central=self._read_central,
         )  # fmt: skip
         controlled = _mechs_of(others)
         self.opponents = Rows(controlled, self.actions, OBS_DIM)
@@ -138,11 +138,11 @@ class FakeEnv:
         self.returns, self.episode_seed = np.zeros((e, m), np.float32), np.zeros(e, np.int64)
         self.forwards_seen, self.closed = 0, False
 
-    def _write_central(self, out: Tensor) -> None:
-        targets = torch.from_numpy(self.target).float()[self.rows.env]
-        red = self.rows.agent % MECHS >= TEAM
-        out[:, :MECHS] = torch.where(red.unsqueeze(1), targets.roll(TEAM, 1), targets)
-        out[:, MECHS] = torch.from_numpy(self.clock).float()[self.rows.env] / max(LENGTHS)
+    def _read_central(self) -> Tensor:
+        env, agent = self.rows.env[::TEAM], self.rows.agent[::TEAM]
+        targets, clock = (torch.from_numpy(x).float()[env] for x in (self.target, self.clock))
+        red = (agent % MECHS >= TEAM).unsqueeze(1)
+        return torch.cat([torch.where(red, targets.roll(TEAM, 1), targets), clock.unsqueeze(1) / max(LENGTHS)], 1)
 
     def reset(self, row: int = 0) -> None:
         if self.seeds is not None:

@@ -44,7 +44,7 @@ def save(folder: Path, step: int) -> checkpoints.Checkpoint:
     )
 
 
-@pytest.mark.parametrize("key", ["obs_dim", "action_dim", "comm_width", "map_width", "extra_width", "central_dim"])
+@pytest.mark.parametrize("key", ["obs_dim", "action_dim", "comm_width", "map_width", "extra_width"])
 def test_policy_with_too_many_columns_is_refused_before_they_are_listed(tmp_path, key):
     """A manifest with 2^31 actions took 22 GB."""
     saved = save(tmp_path, 1)

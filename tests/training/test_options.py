@@ -281,7 +281,6 @@ def test_every_numeric_field_rejects_values_outside_its_range(config):
 
 
 CENTRAL = {"model": ModelConfig(critic="central")}
-NO_BOOTSTRAP = EnvConfig(truncation_bootstraps=False)
 TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
 
 
@@ -298,7 +297,6 @@ TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
         (ModelConfig, {"action_head": "hybrid", "log_std_end": 1.0}, "is 1.0, expected -20 to model.init_log_std = 0"),
         (OpponentConfig, {"league": LeagueConfig(target="main")}, "expected empty where opponents.mix.league is 0"),
         (RunConfig, CENTRAL, "^model.critic is 'central', expected 'own' unless env.truncation_boot"),
-        (RunConfig, {**CENTRAL, "env": NO_BOOTSTRAP, "ppo": PPOConfig(aux_coef=0.1)}, "^model.critic is 'central'"),
         (RunConfig, {"ppo": PPOConfig(baseline="mates")}, "^ppo.baseline is 'mates', expected 'state' unless model.cr"),
         *((TeacherConfig, {"policy": name}, f"^teacher.policy is '{name}', {TEACHER}")
           for name in ("heuristic:wizard", "expert", "policy:", "heuristic:")),

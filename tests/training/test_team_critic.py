@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.config import CurriculumConfig, RunConfig
-from echelon.rl.host_program import HostPolicy, has_program
+from echelon.rl.host_program import has_program
 from echelon.rl.regime import DEVICE
 from echelon.rl.weights import load_policy
 from echelon.training.central_state import MATCH_FEATURES, MECH_FEATURES
@@ -33,10 +33,10 @@ def states(mechs: torch.Tensor, match: torch.Tensor) -> torch.Tensor:
     return torch.cat([mechs.flatten(1), match], 1)
 
 
-def attention(baseline: str = "mates", **changes) -> RunConfig:
+def central(baseline: str = "mates", **changes) -> RunConfig:
     config = make_small_run(**changes)
     env, ppo = replace(config.env, truncation_bootstraps=False), replace(config.ppo, baseline=baseline)
-    return replace(config, env=env, ppo=ppo, model=replace(config.model, critic="attention"))
+    return replace(config, env=env, ppo=ppo, model=replace(config.model, critic="central"))
 
 
 @settings(max_examples=20, deadline=None)
@@ -73,13 +73,13 @@ def test_baseline_reads_the_actions_of_mates_and_not_the_own():
 
 
 def test_advantages_are_those_of_the_critic_and_the_policy_trains_a_value_of_its_own():
-    with collected(attention()) as session:
+    with collected(central()) as session:
         trainer, buffer, policy = session.trainer, session.buffer, session.policy
         critic = trainer.critic.critic
         trainer._compute_gae(buffer)
         for t, rows in ((0, slice(0, 2)), (5, slice(6, 8))):
-            central = buffer.obs_rows[t, rows][:1, policy.obs_dim :]
-            values, baselines = critic(central, buffer.actions[t, rows].unsqueeze(0))
+            team = rows.start // buffer.team_size
+            values, baselines = critic(buffer.central[t, team : team + 1], buffer.actions[t, rows].unsqueeze(0))
             torch.testing.assert_close(buffer.values[t, rows], values[0])
             torch.testing.assert_close(buffer.advantages[t, rows], buffer.returns[t, rows] - baselines[0])
         parameters = (*policy.parameters(), *critic.parameters())
@@ -90,7 +90,7 @@ def test_advantages_are_those_of_the_critic_and_the_policy_trains_a_value_of_its
 
 @pytest.mark.parametrize("baseline", ["state", "mates"])
 def test_critic_learns_the_returns_and_survives_those_that_are_not_finite(baseline):
-    with collected(attention(baseline, num_envs=8, ppo={"update_epochs": 4})) as session:
+    with collected(central(baseline, num_envs=8, ppo={"update_epochs": 4})) as session:
         trainer, buffer, errors = session.trainer, session.buffer, []
         for step in range(40):
             estimates = [x for x in (trainer.critic.value(buffer), buffer.values) if x is not None]
@@ -101,7 +101,7 @@ def test_critic_learns_the_returns_and_survives_those_that_are_not_finite(baseli
 
 
 def test_values_and_training_read_nothing_from_a_device():
-    with collected(attention()) as session:
+    with collected(central()) as session:
         buffer, trainer, config = session.buffer, session.trainer, session.config.ppo
         critic = CriticTrainer(trainer.critic.critic, config, DEVICE, session.pool, session.group)
         with counting() as transfers:
@@ -111,22 +111,15 @@ def test_values_and_training_read_nothing_from_a_device():
 
 
 def test_run_resumes_bit_exact_and_its_policy_has_no_critic(tmp_path):
-    assert_resumes_exactly(attention(num_envs=4, total_steps=10**6, max_updates=4), tmp_path, 2)
+    assert_resumes_exactly(central(num_envs=4, total_steps=10**6, max_updates=4), tmp_path, 2)
     with collected(make_small_run()) as session:
         assert load_policy(tmp_path / "whole").policy.state_dict().keys() == session.policy.state_dict().keys()
 
 
 def test_programs_play_and_train_a_policy_beside_a_critic():
     tiny = battle_run("scratch", num_envs=2, ppo={"rollout_steps": 8}, curriculum=CurriculumConfig())
-    config = replace(tiny, model=replace(tiny.model, critic="attention"), ppo=replace(tiny.ppo, baseline="mates"))
+    config = replace(tiny, model=replace(tiny.model, critic="central"), ppo=replace(tiny.ppo, baseline="mates"))
     with collected(config, VectorEnv) as session:
-        buffer, policy, rows = session.buffer, session.policy, session.env.rows.count
+        policy = session.policy
         assert has_program(policy) and trains_by_program(policy, session.config.ppo)
-        own = buffer.obs[..., : policy.obs_dim].contiguous()
-        inputs = policy.initial_state(rows), torch.ones(rows), torch.randn(rows, policy.noise_dim)
-        played = [HostPolicy(policy).sample(obs[5], *inputs) for obs in (buffer.obs, own)]
-        assert all(torch.equal(a, b) for a, b in zip(played[0][:3], played[1][:3], strict=True))
-        packed = [policy.packed(obs) for obs in (buffer.obs, own)]
-        assert torch.equal(*(x.columns for x in packed))
-        assert torch.equal(*(x.kinds["contacts"].features for x in packed))
-        assert update(session)["vf_loss"] > 0 and buffer.advantages.isfinite().all()
+        assert update(session)["vf_loss"] > 0 and session.buffer.advantages.isfinite().all()

@@ -91,11 +91,6 @@ class Actor:
         self.teacher.label(row.obs, self.next_done, row.labels)
         return torch.where(self._learner_acts, row.actions, row.labels)
 
-    def write_central(self, obs: Tensor) -> None:
-        """Write the central state behind the observations ``obs [N, D]``, where the critic reads it."""
-        if self.policy.central_dim:
-            self.env.rows.write_central(obs[:, self.env.sizes.obs_dim :])
-
     def store(self, row: RolloutRow) -> None:
         """Write rewards and alive flags of the step that was played into ``row``."""
         env = self.env

@@ -98,6 +98,11 @@ class RolloutParts:
     truncation_bootstraps: bool = True
     """Whether the value of the final observation is added to the reward of a truncated mech."""
 
+    def store_central(self, row: int | Tensor) -> None:
+        """Store the true state before step ``row``, a number or ``[1]``, which is not read, where a critic reads it."""
+        if self.buffer.central is not None:
+            self.buffer.central[row] = self.actor.env.rows.central()
+
 
 class Steps(Protocol):
     """How the steps of a rollout are played."""
@@ -139,10 +144,10 @@ class Collector:
         self._continues = False
         self._dead_returns = torch.zeros(3, device=actor.device)
         """Decayed sums of ``RolloutBuffer.returns_of_dead`` [3]."""
-        width = env.sizes.obs_dim + policy.central_dim
-        assert buffer.obs_rows.shape[1:] == (rows, width), "rollout and environment differ in rows or columns"
+        shape = rows, env.sizes.obs_dim
+        assert buffer.obs_rows.shape[1:] == shape, "rollout and environment differ in rows or columns"
         assert buffer.actions.shape[1:] == (rows, env.sizes.action_dim), "rollout and environment differ in actions"
-        env.rows.attach(buffer.obs_rows[..., : env.sizes.obs_dim] if policy.central_dim else buffer.obs_rows)
+        env.rows.attach(buffer.obs_rows)
         buffer.set_roles(env.rows.roles)
         buffer.team_size = env.rows.team_size
 
@@ -163,7 +168,7 @@ class Collector:
         if self.parts.opponents is not None:
             self.parts.opponents.reset()
         self.actor.env.reset(0)
-        self.actor.write_central(self.buffer.obs_rows[0])
+        self.parts.store_central(0)
         self.actor.reset()
         self.buffer.start_age.zero_()
         self.episodes.reset()
@@ -236,7 +241,7 @@ class Collector:
     def load_carry(self, carry: dict[str, Tensor]) -> None:
         """Continue from what ``carry`` returned; the environment must have been restored to the same step."""
         actor = self.actor
-        actor.write_central(self.buffer.obs_rows[0])
+        self.parts.store_central(0)
         carry = {DEAD_RETURNS: torch.zeros(3), **carry}
         if not carry["c"].numel():
             carry = {**carry, "c": torch.zeros_like(actor.state.c)}

@@ -60,7 +60,7 @@ class TeamCritic(nn.Module):
     def __init__(self, central_dim: int, mechs: int, action_dim: int) -> None:
         """Of ``central_dim`` columns each of the ``mechs`` has equally many, the match the rest, fewer than mechs."""
         super().__init__()
-        self.central_dim, self.mechs = central_dim, mechs
+        self.mechs = mechs
         self.features, match = divmod(central_dim, mechs)
         self.own, self.other = (nn.Linear(self.features, WIDTH) for _ in range(2))
         self.match, self.action = nn.Linear(match, WIDTH), nn.Linear(action_dim, WIDTH)
@@ -159,7 +159,8 @@ class CriticTrainer:
 
     def _inputs(self, buffer: RolloutBuffer) -> tuple[Tensor, Tensor | None]:
         """Return states ``[B, S]`` of T + 1 steps, and actions ``[B, K, A]``, None where no baseline reads them."""
-        central = buffer.obs_rows[:, :: buffer.team_size, -self.critic.central_dim :].flatten(0, 1)
+        assert buffer.central is not None, "a critic needs the true states of a rollout"
+        central = buffer.central.flatten(0, 1)
         if self._config.baseline == "state":
             return central, None
         actions = functional.pad(buffer.actions, (0, 0, 0, 0, 0, 1))

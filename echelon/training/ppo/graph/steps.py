@@ -94,11 +94,7 @@ class GraphSteps:
         torch.index_select(buffer.obs_rows, 0, index, out=self.row.obs.unsqueeze(0))
         actor.choose(self.row)
         self._env.step(index + 1)
-        if actor.policy.central_dim:
-            after = torch.empty_like(self.row.obs)
-            actor.write_central(after)
-            columns = slice(self._env.sizes.obs_dim, None)
-            buffer.obs_rows[..., columns].index_copy_(0, index + 1, after[:, columns].unsqueeze(0))
+        self._parts.store_central(index + 1)
         actor.store(self.row)
         buffer.put(index, self.row)
         self._note_ends(index)

@@ -29,7 +29,7 @@ class HostSteps:
         actor.choose(row)
         acted = time.perf_counter()
         actor.env.step(t + 1)
-        actor.write_central(buffer.obs_rows[t + 1])
+        self._parts.store_central(t + 1)
         actor.store(row)
         self.note_ends(t)
         times.forward_s += acted - began
