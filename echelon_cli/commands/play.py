@@ -44,7 +44,13 @@ def play(
         ),
     ] = "",
     mates: Annotated[
-        str, option("--with", "Pilots of your team mates; default: the opponent.", "POLICY|LEVEL", complete_pilots)
+        str,
+        option(
+            "--with",
+            "Pilots of your team mates; default: the opponent, of --command medium where that is a policy.",
+            "POLICY|LEVEL",
+            complete_pilots,
+        ),
     ] = "",
     preset: GamePresetOption = None,
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.", min=20)] = None,
