@@ -81,10 +81,6 @@ class PPOConfig:
 
     lr: Annotated[float, Interval(ge=1e-12, le=1.0)] = 3e-4
     """Learning rate."""
-    optimizer: Literal["adam", "muon"] = "adam"
-    """Optimiser: Adam, or Muon for hidden matrices beside Adam for the rest."""
-    muon_lr_mult: NonNegative = 1.0
-    """Factor on the learning rate of the matrices that Muon updates; its updates are scaled to the size of Adam's."""
     critic_lr_mult: NonNegative = 1.0
     """Factor on the learning rate of the value head."""
     adam_eps: Annotated[float, Interval(ge=0.0, le=1.0)] = 1e-5

@@ -133,8 +133,6 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "grad-accum-steps": ("ppo.grad_accum_steps", 2, lambda d, b: d.metrics[0]["optimizer_steps"] == 2),
     "amp": ("ppo.amp", True, lambda d, b: d.trainer.gradients.config.amp and not b.trainer.gradients.config.amp),
     "amp-dtype": ("ppo.amp_dtype", "float16", lambda d, b: d.config.ppo.amp_dtype == "float16"),
-    "optimizer": ("ppo.optimizer", "muon", lambda d, b: d.metrics[1]["loss"] != b.metrics[1]["loss"]),
-    "muon-lr-mult": ("ppo.muon_lr_mult", 0.5, lambda d, b: d.config.ppo.muon_lr_mult == 0.5),
     "ema-decay": ("ppo.ema_decay", 0.9, lambda d, b: not torch.equal(
         open_checkpoint(d.result.checkpoint).weights()["core.critic.weight"], d.trainer.model.core.critic.weight)),
     "advantage-share": (
@@ -165,7 +163,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
 
 TOGETHER = {
     "seed", "num-envs", "device", "lr", "critic-lr-mult", "adam-eps", "ent-coef-start", "max-grad-norm",
-    "update-epochs", "aux-coef", "amp-dtype", "muon-lr-mult", "nonfinite-policy", "obs-norm", "eval-seeds",
+    "update-epochs", "aux-coef", "amp-dtype", "nonfinite-policy", "obs-norm", "eval-seeds",
     "save-every", "hidden", "lstm-hidden",
 }  # fmt: skip
 

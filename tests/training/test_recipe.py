@@ -1,10 +1,8 @@
-"""Options of the recipe: Muon, the trust region, averages of weights, largest advantages, prioritised opponents."""
+"""Options of the recipe: the trust region, averages of weights, largest advantages, prioritised opponents."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -16,12 +14,10 @@ from echelon.rl.checkpoint import open_checkpoint
 from echelon.training.evaluator import Evaluator
 from echelon.training.opponents.pool import FLOOR, OpponentMix, Priorities, scripted_name
 from echelon.training.ppo.optimizer import (
-    HEADS,
     LR_FACTOR_RATIO,
     LR_FACTOR_START,
     RAW_WEIGHTS,
     START_KL,
-    Combined,
     LearningRate,
     WeightAverage,
 )
@@ -30,50 +26,6 @@ from tests.training.runs import assert_equal_weights, assert_resumes_exactly, ru
 from tests.training.support import N, model_of, rollout_of, trainer_of
 
 LR = 1e-2
-
-
-def moved_by_one_step(optimizer: str) -> dict[str, torch.Tensor]:
-    """Return how far each parameter moves in one step of the same gradient."""
-    model = model_of(recurrence="mingru")
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    trainer = trainer_of(
-        model, optimizer=optimizer, lr=LR, num_minibatches=1, tbptt_chunk_length=24, update_epochs=1, critic_lr_mult=2.0
-    )
-    trainer.update(rollout_of(model), model.initial_state(N))
-    return {name: p.detach() - before[name] for name, p in model.named_parameters()}
-
-
-def test_muon_moves_hidden_matrices_in_all_directions_alike_and_leaves_the_rest_to_adam():
-    adam, muon = moved_by_one_step("adam"), moved_by_one_step("muon")
-    matrices = [name for name, p in adam.items() if p.ndim == 2 and not HEADS & set(name.split("."))]
-    assert {"core.encoder.0.weight", "core.mingru.layers.0.weight"} <= set(matrices)
-    for name, change in muon.items():
-        if name not in matrices:
-            assert torch.equal(change, adam[name]), name
-            continue
-        scale = LR * 0.2 * math.sqrt(max(change.shape))
-        singular = torch.linalg.svdvals(change / scale)
-        assert singular.quantile(0.25) > 0.5 and singular.max() < 1.35, name
-
-
-def test_muon_state_resumes_exactly_and_other_optimizers_are_named():
-    first, second, other = (model_of(recurrence="mingru") for _ in range(3))
-    trainer = trainer_of(first, optimizer="muon", muon_lr_mult=0.5)
-    trainer.update(rollout_of(first), first.initial_state(N))
-    again = trainer_of(second, optimizer="muon", muon_lr_mult=0.5)
-    second.load_state_dict(first.state_dict())
-    again.load_state_dict(deepcopy(trainer.state_dict()))
-    assert isinstance(again.optimizer, Combined) and again.optimizer.parts["muon"].state
-    assert [float(group["lr"] / trainer.config.lr) for group in trainer.optimizer.param_groups] == [1.0, 1.0, 0.5]
-    for model, owner in ((first, trainer), (second, again)):
-        torch.manual_seed(3)
-        owner.set_progress(0.5)
-        owner.update(rollout_of(model), model.initial_state(N))
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
-    plain = trainer_of(other)
-    for own, state, saved in ((plain, trainer, "muon"), (again, plain, "adam")):
-        with pytest.raises(ValueError, match=rf"checkpoint was saved with ppo\.optimizer '{saved}', expected"):
-            own.load_state_dict(state.state_dict())
 
 
 def test_learning_rate_follows_the_divergence_from_update_to_update():

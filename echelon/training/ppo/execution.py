@@ -7,7 +7,7 @@ decides how rows are split for the threads of the host.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from echelon.training.ppo.graph.update import GraphUpdate
 from echelon.training.ppo.host.steps import HostSteps
 from echelon.training.ppo.host.update import HostUpdate
 from echelon.training.ppo.losses import Gradients, Report, UpdateStats
-from echelon.training.ppo.optimizer import LearningRate, Optimizer
+from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
@@ -68,7 +68,7 @@ def make_steps(parts: RolloutParts) -> Steps:
 
 def make_update(
     gradients: Gradients,
-    optimizer: Optimizer,
+    optimizer: torch.optim.Adam,
     learning_rate: LearningRate,
     pool: ThreadPool,
     group: ProcessGroup,
@@ -76,11 +76,10 @@ def make_update(
 ) -> MinibatchUpdate:
     """Return how minibatches are trained on; ``report(what, terms)`` handles a loss or gradient that is not finite.
 
-    Flags on a device can stop Adam alone, in one process and without a loss scale; elsewhere the host checks there too.
+    Flags on a device can stop Adam in one process and without a loss scale; elsewhere the host checks there too.
     """
-    flags = group.is_single and isinstance(optimizer, torch.optim.Adam) and not gradients.scaler.is_enabled()
-    if not gradients.regime.packs and flags:
-        adam = cast(torch.optim.Optimizer, optimizer)
-        return GraphUpdate(gradients, adam, learning_rate, report, record_cuda_graph if gradients.captures else None)
+    if not gradients.regime.packs and group.is_single and not gradients.scaler.is_enabled():
+        record = record_cuda_graph if gradients.captures else None
+        return GraphUpdate(gradients, optimizer, learning_rate, report, record)
     graphs = CudaGraphCache(gradients.whole_gradient) if gradients.captures else None
     return HostUpdate(gradients, optimizer, learning_rate, pool, group, report, graphs)

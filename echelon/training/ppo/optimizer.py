@@ -1,14 +1,9 @@
-"""The optimizer of an update, and the moving average of the weights that it changes.
-
-The optimizer is Adam, or Muon for hidden matrices beside Adam for the rest. Muon (Jordan et al., 2024) moves a matrix
-along its momentum with all singular values made equal. Its steps are scaled to the size of Adam's, so that one learning
-rate and schedule serve both. Heads, biases and norms are Adam's. The average is that of Polyak and Juditsky (1992).
-"""
+"""Adam, its learning rate, and the moving average of the weights that it changes (Polyak and Juditsky, 1992)."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,103 +13,31 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import load_weights
 
 CRITIC = "critic"
-HEADS = frozenset((CRITIC, "actor_mean", "actor_logstd_head", "selectors", "obs_predictor"))
-"""Modules whose outputs are no hidden features."""
 
 
-class Optimizer(Protocol):
-    """What the trainer and its loss scaler use of an optimizer."""
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]: ...
-
-    def step(self) -> Any: ...
-
-    def zero_grad(self, set_to_none: bool = True) -> None: ...
-
-
-class Combined:
-    """Optimizers of disjoint parameters that step as one."""
-
-    def __init__(self, parts: dict[str, torch.optim.Optimizer]) -> None:
-        self.parts = parts
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        return [group for part in self.parts.values() for group in part.param_groups]
-
-    def step(self) -> None:
-        for part in self.parts.values():
-            part.step()
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        for part in self.parts.values():
-            part.zero_grad(set_to_none)
-
-
-def make_optimizer(model: nn.Module, config: PPOConfig, *, capturable: bool = False) -> Optimizer:
-    """Return the optimizer ``ppo.optimizer`` of a model's parameters; groups have their learning-rate factor.
+def make_optimizer(model: nn.Module, config: PPOConfig, *, capturable: bool = False) -> torch.optim.Adam:
+    """Return Adam of a model's parameters; the base group and that of the value head have their learning-rate factor.
 
     Learning rates lie on the device; ``capturable`` lets a captured graph step Adam.
     """
-    if config.optimizer == "adam":
-        adam = _adam(model, config, muon=False)
-        for group in adam.param_groups:
-            group["capturable"] = capturable
-        return adam
-    matrices = [p for name, p in model.named_parameters() if _is_hidden_matrix(name, p)]
-    group = {"params": matrices, "lr": _rate_of(model), "lr_mult": config.muon_lr_mult}
-    muon = torch.optim.Muon([group], lr=config.lr, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
-    return Combined({"adam": _adam(model, config, muon=True), "muon": muon})
-
-
-def _rate_of(model: nn.Module) -> Tensor:
-    """Return the learning rate of a group, before ``LearningRate`` sets it."""
-    return torch.zeros((), device=next(model.parameters()).device)
-
-
-def saved_state(optimizer: Optimizer) -> dict[str, Any]:
-    states = {name: part.state_dict()["state"] for name, part in _parts(optimizer).items()}
-    return {name: {str(number): row for number, row in state.items()} for name, state in states.items()}
-
-
-def load_moments(optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Load the moments of a saved optimizer; options stay those of ``optimizer``.
-
-    Raises ``ValueError`` where ``state`` is another optimizer's.
-    """
-    parts = _parts(optimizer)
-    if state.keys() != parts.keys():
-        saved, own = ("muon" if "muon" in names else "adam" for names in (state, parts))
-        raise ValueError(f"checkpoint was saved with ppo.optimizer {saved!r}, expected {own!r}")
-    for name, part in parts.items():
-        moments = {int(number): row for number, row in state[name].items()}
-        part.load_state_dict({"state": moments, "param_groups": part.state_dict()["param_groups"]})
-
-
-def _parts(optimizer: Optimizer) -> dict[str, torch.optim.Optimizer]:
-    if isinstance(optimizer, Combined):
-        return optimizer.parts
-    assert isinstance(optimizer, torch.optim.Optimizer)
-    return {"adam": optimizer}
-
-
-def _is_hidden_matrix(name: str, parameter: Tensor) -> bool:
-    """Return whether a parameter is a matrix of several rows between hidden features or from the observation."""
-    return parameter.ndim == 2 and min(parameter.shape) > 1 and not HEADS & set(name.split("."))
-
-
-def _adam(model: nn.Module, config: PPOConfig, *, muon: bool) -> torch.optim.Adam:
-    """Return Adam for the base group and that of the value head, without the hidden matrices if they are ``muon``'s."""
     base, critic = [], []
     for name, parameter in model.named_parameters():
-        if not (muon and _is_hidden_matrix(name, parameter)):
-            (critic if CRITIC in name.split(".") else base).append(parameter)
+        (critic if CRITIC in name.split(".") else base).append(parameter)
     groups = [
-        {"params": base, "lr": _rate_of(model), "lr_mult": 1.0},
-        {"params": critic, "lr": _rate_of(model), "lr_mult": config.critic_lr_mult},
+        {"params": params, "lr": torch.zeros((), device=base[0].device), "lr_mult": factor, "capturable": capturable}
+        for params, factor in ((base, 1.0), (critic, config.critic_lr_mult))
     ]
     return torch.optim.Adam(groups, eps=config.adam_eps, fused=True)
+
+
+def saved_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    return {"adam": {str(number): row for number, row in optimizer.state_dict()["state"].items()}}
+
+
+def load_moments(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Load the moments of a saved optimizer; options stay those of ``optimizer``."""
+    moments = {int(number): row for number, row in state["adam"].items()}
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 LR_FACTOR_START = 0.01
@@ -135,7 +58,7 @@ class LearningRate:
     Without ``ppo.kl_lr_target`` the factor stays at 1 once it is there. All lies on the device.
     """
 
-    def __init__(self, optimizer: Optimizer, config: PPOConfig, device: torch.device) -> None:
+    def __init__(self, optimizer: torch.optim.Adam, config: PPOConfig, device: torch.device) -> None:
         self._groups, self._always = lambda: optimizer.param_groups, config.kl_lr_target > 0
         self._target = config.kl_lr_target or START_KL
         self.factor = torch.tensor(LR_FACTOR_START, device=device)

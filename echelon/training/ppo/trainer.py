@@ -214,10 +214,10 @@ class PPOTrainer:
     def start_from(self, state: dict[str, Any]) -> None:
         """Begin a new run with the model's loaded weights and what ``state``, another trainer's, has beside them.
 
-        Moments of another kind of optimizer are left out. Statistics count so little that they follow the new task, and
-        the bound of the log standard deviation begins at that of the weights.
+        Statistics count so little that they follow the new task, and the bound of the log standard deviation begins at
+        that of the weights.
         """
-        if state.get("optimizer", {}).keys() == saved_state(self.optimizer).keys():
+        if "optimizer" in state:
             load_moments(self.optimizer, state["optimizer"])
         if RETURN_STATISTICS in state:
             self.return_normalizer.load_state_dict(state[RETURN_STATISTICS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from echelon.training.normalization import ReturnNormalizer, update_obs_normaliz
 from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.host.program import ProgramGradients, trains_by_program
 from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats, summed
-from echelon.training.ppo.optimizer import LearningRate, Optimizer
+from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_slices
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -34,7 +34,7 @@ class HostUpdate:
     def __init__(
         self,
         gradients: Gradients,
-        optimizer: Optimizer,
+        optimizer: torch.optim.Optimizer,
         learning_rate: LearningRate,
         pool: ThreadPool,
         group: ProcessGroup,
@@ -160,8 +160,7 @@ class HostUpdate:
         self._group.average([gradient])
         gradient.mul_(1.0 / max(self._rows, 1.0))
         self._rows = 0.0
-        optimizer = cast(torch.optim.Optimizer, self.optimizer)
-        scaler.unscale_(optimizer)
+        scaler.unscale_(self.optimizer)
         norm = float(gradient.norm())
         gradient.mul_(min(1.0, most / (norm + CLIP_EPS)))
         if math.isfinite(norm):
@@ -171,7 +170,7 @@ class HostUpdate:
         else:
             self._report(f"gradient norm at {location}", None)
         if math.isfinite(norm) or scaler.is_enabled():
-            scaler.step(optimizer)
+            scaler.step(self.optimizer)
             scaler.update()
             increment_version(self.gradients.parameters)  # which a fused optimizer does not
         self._clear()
