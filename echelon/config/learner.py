@@ -97,10 +97,6 @@ class PPOConfig:
     """Coefficient of the entropy bonus at the start."""
     ent_coef_end: float | None = None
     """Coefficient of the entropy bonus at the end, reached linearly; none keeps ent_coef."""
-    ent_factor_switches: NonNegative = 1.0
-    """Factor on the entropy bonus of switches: triggers, vent and display filter of the hybrid action head."""
-    ent_factor_selectors: NonNegative = 1.0
-    """Factor on the entropy bonus of selectors: target, display order and electronic warfare of the hybrid head."""
     vf_coef: NonNegative = 0.5
     """Coefficient of the value loss."""
     max_grad_norm: Positive = 0.5

@@ -69,17 +69,6 @@ class ActionParameters(NamedTuple):
     """Logits of the selectors' choices ``[..., S, K]`` from ``ActionLayout.stack``; None without selectors."""
 
 
-class Entropies(NamedTuple):
-    """Entropy per row [nat] of the Gaussian columns, of the switches and of the selectors, each ``[...]``."""
-
-    continuous: Tensor
-    switches: Tensor
-    selectors: Tensor
-
-    def total(self) -> Tensor:
-        return self.continuous + (self.switches + self.selectors)
-
-
 class Selector(NamedTuple):
     """A run of columns that means one of K choices."""
 
@@ -279,7 +268,7 @@ class ActionDistribution(nn.Module):
         choices = [s.decode(read[..., s.start : s.end]) for s in self.layout.selectors]
         return (take(read, self.switches) > 0).float(), torch.stack(choices, -1).float()
 
-    def score(self, parameters: ActionParameters, action: Tensor, noise: Tensor) -> tuple[Tensor, Entropies]:
+    def score(self, parameters: ActionParameters, action: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``log_prob`` and entropies ``[...]`` of ``action`` and ``noise [..., A]`` in one pass.
 
         The entropy of the Gaussian is estimated with standard normal ``noise``.
@@ -299,7 +288,7 @@ class ActionDistribution(nn.Module):
             if logits is not None:
                 part, selectors = score_choices(logits, self._decode(read, logits), written)
                 logprob = logprob + part
-        return logprob, Entropies(continuous, switches, selectors)
+        return logprob, continuous + (switches + selectors)
 
     def _label_numbers(self, read: Tensor) -> Tensor:
         """Return the numbers before tanh of quantised labels ``read [..., A]``."""

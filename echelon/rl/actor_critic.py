@@ -58,10 +58,6 @@ class SequenceScores(NamedTuple):
     values: Tensor
     state: LSTMState
     features: Tensor
-    switch_entropies: Tensor
-    """The part of ``entropies`` that is of switches ``[T, B]``."""
-    selector_entropies: Tensor
-    """The part of ``entropies`` that is of selectors ``[T, B]``."""
     imitation_losses: Tensor | None = None
     """Negative log-likelihood of the labels ``[T, B]``; None without labels."""
 
@@ -116,7 +112,7 @@ class PolicyCalls(nn.Module):
         if action is None:
             action = distribution.sample(out.action, self._noise(out)).detach()
         logprob, entropies = distribution.score(out.action, action, torch.randn_like(out.action.location))
-        return action, logprob, entropies.total(), out.value, state
+        return action, logprob, entropies, out.value, state
 
     def sample(
         self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
@@ -184,8 +180,7 @@ class PolicyCalls(nn.Module):
         distribution = self.core.distribution
         logprobs, entropies = distribution.score(out.action, actions_seq, noise)
         imitation = None if labels_seq is None else distribution.imitation_loss(out.action, labels_seq)
-        parts = (entropies.switches, entropies.selectors)
-        return SequenceScores(logprobs, entropies.total(), out.value, state, features, *parts, imitation)
+        return SequenceScores(logprobs, entropies, out.value, state, features, imitation)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
         """Return the state ``[1, B, H]`` after a chunk, ``dones_seq [T, B]``, without scoring it."""

@@ -490,7 +490,7 @@ inline float slope_of(float squashed)
 
 // What the loss of a row is made of: coefficients, and the scale that values are regressed on
 struct Loss {
-    float clip, entropy, value, imitation, switch_factor, selector_factor, scale, shift, imitates, log_std_max;
+    float clip, entropy, value, imitation, scale, shift, imitates, log_std_max;
 };
 
 struct Terms {
@@ -533,7 +533,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
 {
     const int value_at = at.value(), targets = at.targets();
     const float root = 1.0f / __builtin_sqrtf(float(at.key_width));
-    float logprob = action[at.number_count + at.switch_count + at.selector_count], entropy = 0.0f, bonus = 0.0f, imitation = 0.0f;
+    float logprob = action[at.number_count + at.switch_count + at.selector_count], entropy = 0.0f, imitation = 0.0f;
     float z[MOST_COLUMNS], inverse[MOST_COLUMNS], drawn[MOST_COLUMNS], slope[MOST_COLUMNS], log_std[MOST_COLUMNS];
     for (int n = 0; n < at.number_count; ++n) {
         const int64 c = at.numbers[n];
@@ -549,7 +549,6 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
             imitation += 0.5f * miss * miss;
         }
     }
-    bonus = entropy;
     const float* on = action + at.number_count;
     const float* taught = label ? label + at.label_count : nullptr;
     float on_share[MOST_COLUMNS];
@@ -560,7 +559,6 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         const float spread = softplus - logit * on_share[w];
         logprob += logit * on[w] - softplus;
         entropy += spread;
-        bonus += loss.switch_factor * spread;
         if (taught)
             imitation -= logit * taught[w] - softplus;
     }
@@ -574,7 +572,6 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         choice[s] = shares[s].decode(on[at.switch_count + s], available);
         logprob += shares[s].log_share[choice[s]];
         entropy += shares[s].entropy;
-        bonus += loss.selector_factor * shares[s].entropy;
         if (taught) {
             taught_choice[s] = shares[s].decode(taught[at.switch_count + s], available);
             imitation -= shares[s].log_share[taught_choice[s]];
@@ -595,7 +592,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         terms.policy += policy_weight * worst;
         terms.kl += policy_weight * (ratio - 1.0f - log_ratio);
         terms.clipped += policy_weight * (ratio - 1.0f > loss.clip || 1.0f - ratio > loss.clip);
-        terms.loss += policy_weight * (worst - loss.entropy * bonus);
+        terms.loss += policy_weight * (worst - loss.entropy * entropy);
     }
 
     const bool follows = (ratio >= low && ratio <= high) || -advantage * ratio > -advantage * clipped;
@@ -615,7 +612,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
     }
     for (int w = 0; w < at.switch_count; ++w) {
         const float logit = heads[at.switches[w]], share = on_share[w];
-        float d = (on[w] - share) * d_logprob - (share - share * share) * logit * d_entropy * loss.switch_factor;
+        float d = (on[w] - share) * d_logprob - (share - share * share) * logit * d_entropy;
         if (taught)
             d -= (taught[w] - share) * d_miss;
         d_heads[at.switches[w]] = d;
@@ -624,7 +621,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         const Shares& own = shares[s];
         for (int c = 0; c < own.count; ++c) {
             const float share = own.share[c] > NO_SHARE ? own.share[c] : 0.0f;
-            float d = -share * ((own.log_share[c] + own.entropy) * d_entropy * loss.selector_factor + d_logprob);
+            float d = -share * ((own.log_share[c] + own.entropy) * d_entropy + d_logprob);
             if (c == choice[s])
                 d += d_logprob;
             if (taught)

@@ -87,7 +87,7 @@ def found(trainer: PPOTrainer, buffer: RolloutBuffer):
 
 CASES = {
     "ppo": ({}, Teaching()),
-    "factors": ({"ent_factor_switches": 3.0, "ent_factor_selectors": 0.2, "value_norm": False}, Teaching()),
+    "no value norm": ({"value_norm": False}, Teaching()),
     "imitation": ({}, Teaching(has_labels=True, imitates=True, coef=0.7)),
     "both": ({"ent_coef": 0.05}, Teaching(has_labels=True, coef=0.7)),
 }

@@ -9,9 +9,6 @@ import statistics
 import pytest
 import torch
 
-from echelon.config import PPOConfig
-from echelon.rl.actor_critic import SequenceScores
-from echelon.rl.lstm_state import LSTMState
 from echelon.training.ppo.losses import (
     LossInputs,
     imitation_terms,
@@ -20,7 +17,6 @@ from echelon.training.ppo.losses import (
     normalize_advantages_per_role,
     ppo_terms,
     prediction_terms,
-    weighted_entropies,
 )
 from echelon.training.rollout import rows_by_role
 from echelon.training.runtime.process_group import ProcessGroup
@@ -94,21 +90,6 @@ def test_ppo_terms_add_the_weighted_imitation_loss():
     assert without == pytest.approx(expected, **APPROX), "its coefficient is 0 unless given"
     expected["loss"] += IMITATION * expected["imitation_loss"]
     assert values_of(ppo_terms(x, CLIP, ENT, VF, IMITATION)) == pytest.approx(expected, **APPROX)
-
-
-def test_entropy_factors_scale_the_bonus_of_their_part_only():
-    x, switches, selectors = inputs(), torch.rand(L, B), torch.rand(L, B)
-    state = LSTMState(torch.zeros(1, B, 1), torch.zeros(1, B, 1))
-    scores = SequenceScores(x.logprobs, x.entropies, x.values, state, torch.zeros(L, B, 1), switches, selectors)
-    assert weighted_entropies(scores, PPOConfig()) is None, "the bonus is that of the whole action by default"
-    plain = ppo_terms(x, CLIP, ENT, VF)
-    for factors in ((3.0, 1.0), (1.0, 0.0), (0.5, 2.0)):
-        config = PPOConfig(ent_factor_switches=factors[0], ent_factor_selectors=factors[1])
-        terms = ppo_terms(x._replace(weighted_entropies=weighted_entropies(scores, config)), CLIP, ENT, VF)
-        parts = zip(factors, (switches, selectors), strict=True)
-        extra = sum((factor - 1) * weighted(x.policy_weights, part.flatten().tolist()) for factor, part in parts)
-        assert float(terms.loss.detach()) == pytest.approx(float(plain.loss.detach()) - ENT * extra, **APPROX)
-        assert torch.equal(terms.entropy, plain.entropy), "the metric is the entropy itself"
 
 
 def test_ppo_gradients_match_the_oracle():

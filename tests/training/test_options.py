@@ -255,8 +255,6 @@ def test_every_ppo_field_has_a_row():
     tested = {key for key, _, _ in OPTIONS.values()}
     elsewhere = {"ppo.capture", "ppo.compile", "ppo.empty_cache_every"}
     """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
-    elsewhere |= {"ppo.ent_factor_switches", "ppo.ent_factor_selectors"}
-    """Tested in tests/training/test_losses.py, for a head that the fake environment does not have."""
     elsewhere |= {"ppo.baseline", "ppo.magnet_coef"}
     """Tested in tests/training/test_team_critic.py and tests/training/test_ppo.py."""
     assert {f"ppo.{f.name}" for f in fields(PPOConfig)} - tested == elsewhere

@@ -50,8 +50,6 @@ class LossInputs(NamedTuple):
     """0 for dead mechs and in burn-in steps."""
     imitation_losses: Tensor | None = None
     """Negative log-likelihood of the teacher's actions; None without labels."""
-    weighted_entropies: Tensor | None = None
-    """Entropies with the factors of their parts, which the bonus is made of; None where every factor is 1."""
 
 
 class Coefficients(NamedTuple):
@@ -61,8 +59,6 @@ class Coefficients(NamedTuple):
     entropy: float
     value: float
     imitation: float
-    switch_factor: float
-    selector_factor: float
     value_scale: float
     value_shift: float
     imitates: float
@@ -93,10 +89,8 @@ def ppo_terms(
     clipped = ratio.clamp(1.0 - clip_coef, 1.0 + clip_coef)
     pg_loss = (x.policy_weights * torch.maximum(-x.advantages * ratio, -x.advantages * clipped)).sum()
     vf_loss = 0.5 * (x.value_weights * (x.returns - x.values).square()).sum()
-    entropy = bonus = (x.policy_weights * x.entropies).sum()
-    if x.weighted_entropies is not None:
-        bonus = (x.policy_weights * x.weighted_entropies).sum()
-    loss = pg_loss - ent_coef * bonus + vf_coef * vf_loss
+    entropy = (x.policy_weights * x.entropies).sum()
+    loss = pg_loss - ent_coef * entropy + vf_coef * vf_loss
     with torch.no_grad():
         approx_kl = (x.policy_weights * ((ratio - 1.0) - log_ratio)).sum()
         clipfrac = (x.policy_weights * ((ratio - 1.0).abs() > clip_coef)).sum()
@@ -106,14 +100,6 @@ def ppo_terms(
         return terms
     imitation_loss = (x.policy_weights * x.imitation_losses).sum()
     return terms._replace(loss=loss + imitation_coef * imitation_loss, imitation_loss=imitation_loss)
-
-
-def weighted_entropies(scores: SequenceScores, cfg: PPOConfig) -> Tensor | None:
-    """Return the entropies ``[L, B]`` with switches and selectors scaled by their factors; None where both are 1."""
-    switches, selectors = cfg.ent_factor_switches - 1.0, cfg.ent_factor_selectors - 1.0
-    if not switches and not selectors:
-        return None
-    return scores.entropies + switches * scores.switch_entropies + selectors * scores.selector_entropies
 
 
 def imitation_terms(x: LossInputs, imitation_coef: float | Tensor, vf_coef: float) -> LossTerms:
@@ -275,7 +261,6 @@ class Gradients:
                 of(batch.policy_weights),
                 of(batch.value_weights),
                 scores.imitation_losses,
-                weighted_entropies(scores, self.config),
             )
         )
         if self.config.aux_coef:

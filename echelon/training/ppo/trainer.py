@@ -256,8 +256,8 @@ class PPOTrainer:
             mean, zero = (float(self.return_normalizer.normalize(torch.tensor(x))) for x in (1.0, 0.0))
             scale, shift = mean - zero, zero
         imitation = float(self._imitation_coef) if self.teaching.has_labels else 0.0
-        factors = (cfg.ent_factor_switches, cfg.ent_factor_selectors, scale, shift, float(self.teaching.imitates))
-        return Coefficients(cfg.clip_coef, self.ent_coef, cfg.vf_coef, imitation, *factors)
+        imitates = float(self.teaching.imitates)
+        return Coefficients(cfg.clip_coef, self.ent_coef, cfg.vf_coef, imitation, scale, shift, imitates)
 
     def _normalize(self, buffer: RolloutBuffer, *, update_statistics: bool) -> Tensor:
         """Normalize advantages in place and return the returns ``[T, N]`` on the scale of the value loss."""
