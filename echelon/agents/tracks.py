@@ -10,15 +10,12 @@ import warp as wp
 
 from echelon.agents.levels import Knowledge, Skill
 from echelon.agents.memory import PilotMemory
-from echelon.config import PACK_SIZE
-from echelon.sim.state import Episode, Mechs, Senses
+from echelon.sim.state import PACK, Episode, Mechs, Senses
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 OWN_SIGHT, OWN, TEAM = (wp.constant(int(k)) for k in (Knowledge.OWN_SIGHT, Knowledge.OWN, Knowledge.TEAM))
-PACK = wp.constant(PACK_SIZE)
-"""Mechs of a pack are consecutive: those of pack p of both teams are p * PACK to p * PACK + PACK - 1."""
 UNKNOWN = wp.constant(-1)
 """Age of a track without information."""
 SEEN, NEAR, SIGHTED = wp.constant(1), wp.constant(2), wp.constant(4)

@@ -1,6 +1,6 @@
 """Weights of the reward terms. The terms are kernels in ``echelon.env.reward``."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from echelon.config.checks import STRICT, Finite, Fraction, NonNegative, Seconds, require_fields
@@ -49,8 +49,3 @@ class RewardConfig:
 
     def __post_init__(self) -> None:
         require_fields(self, "reward")
-
-
-def reward_weights() -> tuple[str, ...]:
-    """Return the fields of ``RewardConfig`` that are weights, which may have either sign."""
-    return tuple(f.name for f in fields(RewardConfig) if f.type == Finite)

@@ -8,7 +8,7 @@ that a rule leaves empty are filled by REST. Allocating twice in a step changes 
 
 import warp as wp
 
-from echelon.config import PACK_SIZE, EnvConfig
+from echelon.config import EnvConfig
 from echelon.env import quota_allocation
 from echelon.env.contact_order import age_penalty, alerted_contact, has_missile_on, precedes, sort_key
 from echelon.env.display import DisplayRules, Suites, Viewer, allocates_by_suite, known_age, make_viewer
@@ -17,7 +17,7 @@ from echelon.env.quota_allocation import Slots
 from echelon.env.suites import FillRule
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, xy_length
-from echelon.sim.state import CONTACT_SLOTS, Controls, Episode, Mechs, Rounds, Senses, Tracks, World
+from echelon.sim.state import CONTACT_SLOTS, PACK, Controls, Episode, Mechs, Rounds, Senses, Tracks, World
 from echelon.sim.structs import Field
 from echelon.sim.tables import Rules
 
@@ -26,7 +26,6 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 REST, SORTED, THREAT, NEWEST = (wp.constant(int(r)) for r in list(FillRule)[:4])
 AIMING, FRIENDS, OBJECTIVE, ALERT = (wp.constant(int(r)) for r in list(FillRule)[4:8])
 FIRE_LINE, DESIGNATED, ALLIES = (wp.constant(int(r)) for r in list(FillRule)[8:])
-PACK = wp.constant(PACK_SIZE)
 CLEAR = wp.constant(wp.uint8(1))
 REJECTED = wp.constant(-1.0)
 """Group of a mech that a rule does not accept."""

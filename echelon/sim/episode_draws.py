@@ -3,16 +3,16 @@
 
 import warp as wp
 
-from echelon.config import PACK_SIZE, EnvConfig
+from echelon.config import EnvConfig
 from echelon.sim.random import Stream, StreamId
 from echelon.sim.rng import STREAM_RUN, below, draw_u32
+from echelon.sim.state import PACK
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 LIMIT, SIZE, RANK = wp.constant(1), wp.constant(2), wp.constant(3)
 """Entities of the draws in their random stream; runs draw their first seed at 0."""
-PACK = wp.constant(PACK_SIZE)
 
 
 @wp.func

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 import warp as wp
 from warp.types import type_size_in_bytes
 
-from echelon.config import EnvConfig, require
+from echelon.config import PACK_SIZE, EnvConfig, require
 from echelon.sim.structs import Field, allocate, array_struct, fields_of
 from echelon.sim.tables import NUM_COOLDOWNS, NUM_WEAPONS, STOCK_TABLES, GameTables, max_clouds, max_rounds
 
@@ -46,6 +46,8 @@ def cloud_slots(tables: GameTables, dt: float) -> int:
     return max(MIN_CLOUDS_PER_MECH, *(max_clouds(tables, mech, dt) for mech in tables.chassis))
 
 
+PACK = wp.constant(PACK_SIZE)
+"""Mechs of a pack are consecutive: those of pack p of both teams are p * PACK to p * PACK + PACK - 1."""
 ROUNDS_PER_MECH = round_slots(STOCK_TABLES, EnvConfig().dt_sim)
 CLOUDS_PER_MECH = cloud_slots(STOCK_TABLES, EnvConfig().dt_sim)
 CONTACT_SLOTS = 20

@@ -126,10 +126,6 @@ class MapPool(FixedMaps):
         self._pending: list[tuple[MapSpec, GeneratedMap]] = []
         self._replace_all = False
 
-    @property
-    def has_pending(self) -> bool:
-        return bool(self._pending)
-
     def attach(self, batch: Batch) -> None:
         self._batch = batch
         batch.draw_maps_from(self.live)

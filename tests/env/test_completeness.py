@@ -9,11 +9,11 @@ import pytest
 
 import echelon
 from echelon.config import EnvConfig, RewardConfig
-from echelon.config.reward import reward_weights
 from echelon.env import layout, reward
 from echelon.env.observe import program
 from echelon.sim.arsenal import Chassis, Weapon
 from tests.env.battle import Battle
+from tests.laws.configs import reward_weights
 from tests.oracles import game
 from tests.parity.scenes import scatter, snapshots
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from echelon.actions import action_dim
 from echelon.config import ConnectivityConfig, DisplayConfig, EnvConfig, ObsNormConfig, RewardConfig, WorldConfig
-from echelon.config.checks import ranges_of
-from echelon.config.reward import reward_weights
+from echelon.config.checks import Finite, ranges_of
 from echelon.env import layout
 from echelon.sim.physics import PHYSICS, Physics
 
@@ -28,6 +27,11 @@ Ranges = Mapping[str, tuple[float, float]]
 REWARD_FIELDS: Ranges = ranges_of(RewardConfig)
 OPTIONAL_BLOCKS = [block.config_field for block in (layout.LOCAL_MAP, *layout.OPTIONAL_BLOCKS)]
 """Fields of ``EnvConfig`` that include an observation block."""
+
+
+def reward_weights() -> tuple[str, ...]:
+    """Return the fields of ``RewardConfig`` that may have either sign."""
+    return tuple(f.name for f in fields(RewardConfig) if f.type == Finite)
 
 
 def scaled_fields(

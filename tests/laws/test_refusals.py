@@ -13,12 +13,12 @@ from echelon.arena.config import ArenaConfig
 from echelon.config import EnvConfig, RunConfig
 from echelon.config.checks import ranges_of
 from echelon.config.game import MIN_WIN_SCORE_S
-from echelon.config.reward import reward_weights
 from echelon.env.referee import SCORE_ROUNDING
 from echelon.sim.arsenal import WEAPONS
 from echelon.sim.physics import PHYSICS, Physics
 from echelon.sim.state import CLOUDS_PER_MECH
 from echelon.sim.tables import duration_ticks, life_ticks
+from tests.laws.configs import reward_weights
 
 NAN, INF = math.nan, math.inf
 SHARE, POSITIVE, NATURAL = (-0.1, 1.1), (-1.0, 0.0), (-1.0,)
@@ -29,6 +29,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
     "env.order_rate": SHARE,
     "world.size_x": (0, 19, 401), "world.size_y": (0, 19, 401), "world.size_z": (0, 11, 65),
     "world.voxel_size_m": POSITIVE, "world.max_distance_ratio": (-1.0,),
+    "env.min_pack_size": (0, 6),
     "world.connectivity.clearance_z": (-1, 0, 10**9), "world.connectivity.obstacle_inflate_radius": (-1, 10**9),
     "world.connectivity.wall_cost": (-1,), "world.connectivity.carve_width": (-1, 0, 10**9),
     "world.connectivity.max_digs": (-1,), "world.connectivity.max_regenerations": (-1,),

@@ -207,7 +207,7 @@ def test_running_episodes_keep_their_map_when_ranges_change(spare):
         assert all(40 <= x <= 50 for x, _ in edges(env)), "the next episodes are within the new range"
         play(env, 2 * ROOMY.max_steps)
         pool = env.maps
-        assert pool is not None and not pool.has_pending and len(pool.live) == 8
+        assert pool is not None and not pool._pending and len(pool.live) == 8
 
 
 def test_second_range_change_within_episode_takes_effect():
@@ -252,7 +252,7 @@ def test_restored_map_pool_continues_exactly(tmp_path, monkeypatch):
         env.maps.refresh(3)
         env.set_curriculum(map_size_range=(40, 60), weapon_prob=0.9)
         play(env, 7, seed=1)
-        assert env.maps is not None and env.maps.has_pending, "maps wait for a slot, which the state must contain"
+        assert env.maps is not None and env.maps._pending, "maps wait for a slot, which the state must contain"
         state = env.state_dict()
         expected, figures = act(env), env.maps.statistics()
     with vector(maps=Maps(8, spare=2), episodes=Episodes(9)) as other:

@@ -107,7 +107,7 @@ def test_device_rollout_places_waiting_maps_without_another_read():
         assert pool.known_in_use == set(batch.numpy("map_slot").tolist())
         with counting() as transfers:
             s.env.maps.refresh(2)
-            waiting = pool.has_pending
+            waiting = pool._pending
             s.collector.collect()
         assert waiting and transfers.reads == 1
         assert {fault.partition(":")[0] for fault in transfers.faults} == {"assign at batch.py"}

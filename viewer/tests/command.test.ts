@@ -44,7 +44,7 @@ test("mechs are chosen by a rectangle, and with Shift added or removed", () => {
   expect([chosen([1, 2], [2], true), chosen([1, 2], [2, 3], true)]).toEqual([[1], [1, 2, 3]]);
 });
 
-test("a commander's match shows the orders of a frame, at once while it is paused, and drops those that are over", () => {
+test("a commander's match shows the orders of a frame, at once in a pause, and drops those that are over", () => {
   const begin = { header, mech: OWN[0], tick: 0, world: new Uint8Array(), command: true };
   const live = new LiveMatch(begin as unknown as PlayBegin);
   const row: Record<string, number> = { mech: OWN[1], team: 0, chassis: 1, x: 30, hull: 0.5, flags: MechFlag.ALIVE };

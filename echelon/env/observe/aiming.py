@@ -7,12 +7,11 @@ those of the core are divided by the edge of the map, which no column shows.
 
 import warp as wp
 
-from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.observe.helpers import ObsRows, as_flag, clear_columns, longest_edge, put, read, row_index
 from echelon.nav.waypoints import CODE_GOAL, CODE_NONE, LOOK_AHEAD, FlowFields, cell_below, shortest_layer
 from echelon.sim.geometry import clamp_unit, cos_sin, exponential, to_heading, xy_length
-from echelon.sim.state import Controls, Mechs, World
+from echelon.sim.state import PACK, Controls, Mechs, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -31,7 +30,6 @@ FINE_GAIN = wp.constant(5.0)
 """Factor of ``bearing_fine`` on the sine of the bearing."""
 LEAST = wp.constant(1.0e-7)
 """Distance below which a bearing is 0 [vox]."""
-PACK = wp.constant(PACK_SIZE)
 WEAPONS = wp.constant(NUM_WEAPONS)
 PATH_CELLS = wp.constant(32)
 """Cells of a path that are walked for its length; the rest of the way counts as a straight line."""

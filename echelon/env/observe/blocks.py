@@ -10,7 +10,6 @@ from math import ceil, sqrt
 
 import warp as wp
 
-from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.display import DisplayRules
 from echelon.env.observe.helpers import (
@@ -27,7 +26,7 @@ from echelon.env.observe.helpers import (
 from echelon.env.observe.telemetry_map import TelemetryMap
 from echelon.env.referee import StepOutcome
 from echelon.sim.geometry import HALF_PI, cos_sin, to_heading, xy_length
-from echelon.sim.state import Controls, Mechs, World
+from echelon.sim.state import PACK, Controls, Mechs, World
 from echelon.sim.tables import Rules
 
 # the nested loops over the local map would be unrolled into 121 copies, a minute to compile
@@ -52,7 +51,6 @@ ALL_CELLS = wp.constant(wp.uint32(0xFFFFFFFF))
 Window = wp.types.vector(length=WINDOW_SIDE, dtype=wp.uint32)
 """Cells of that square, a bit each and a word per row."""
 BINS_PER_SIDE = wp.constant(layout.TELEMETRY_SIDE)
-PACK = wp.constant(PACK_SIZE)
 FARTHEST = wp.constant(1.0e30)
 Mates = wp.types.vector(length=layout.MAX_SQUAD, dtype=wp.int32)
 Distances = wp.types.vector(length=layout.MAX_SQUAD, dtype=wp.float32)

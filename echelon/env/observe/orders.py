@@ -8,7 +8,6 @@ nothing but observations, the reward term ``obey`` and what scripted pilots do.
 import warp as wp
 
 from echelon.actions import Order
-from echelon.config import PACK_SIZE
 from echelon.env import layout
 from echelon.env.observe.aiming import LEAST, scaled_range
 from echelon.env.observe.helpers import ObsRows, clear_columns, put, row_index
@@ -17,14 +16,13 @@ from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_AGENT, below, draw_u32, uniform01
-from echelon.sim.state import Episode, MapArrays, Mechs, Senses, World
+from echelon.sim.state import PACK, Episode, MapArrays, Mechs, Senses, World
 from echelon.sim.structs import Field, array_struct, fields_of
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 NONE, HOLD, ADVANCE, FLANK_LEFT, FLANK_RIGHT, FOCUS, SCREEN, RETREAT = (wp.constant(int(order)) for order in Order)
-PACK = wp.constant(PACK_SIZE)
 COLUMNS = layout.position(layout.ORDERS.features)
 WIDTH = wp.constant(layout.ORDERS.width)
 NEAR = wp.constant(6.0)

@@ -6,13 +6,14 @@
 
 import warp as wp
 
-from echelon.config import EVAL_SEED_BASE, PACK_SIZE
+from echelon.config import EVAL_SEED_BASE
 from echelon.sim.episode_draws import takes_part
 from echelon.sim.geometry import arc_tan2, wrap_angle
 from echelon.sim.kernels.motion import clamp_to_map
 from echelon.sim.rng import STREAM_MAP, STREAM_RUN, STREAM_VARIANT, below, draw_u32, uniform01
 from echelon.sim.state import (
     CLOUDS_PER_MECH,
+    PACK,
     ROUNDS_PER_MECH,
     Controls,
     Episode,
@@ -31,7 +32,6 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 SEED_STRIDE = wp.constant(wp.uint32(1000003))
 """Distance between the seed sequences of neighbouring environments, which start at a value drawn from the run seed."""
 SEED_MASK = wp.constant(wp.uint32(EVAL_SEED_BASE - 1))
-PACK = wp.constant(PACK_SIZE)
 SPAWN = wp.constant(1)
 """Index of the jitter in its random stream; the map generator, which may use the same seed, draws at 0."""
 
