@@ -184,6 +184,7 @@ def rung_line(event: EventRung) -> str:
 
 def fresh_line(event: EventFresh) -> str:
     where = f"trial {event.trial:>3}  best at rung {event.rung + 1}, on fresh seeds: "
+    where = "the target against itself: " if event.is_usual else where
     if event.state != "evaluated":
         return f"{where}{event.state}: {event.message}"
     mean = f"{percent(event.win_rate)} [{output.interval(event.win_low, event.win_high)}]"

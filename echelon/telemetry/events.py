@@ -487,6 +487,8 @@ class EventFresh(Event, EvalStats):
     rung: int
     state: str
     """started, evaluated or failed."""
+    is_usual: bool = False
+    """Whether the target plays itself."""
     run: str = ""
     """The evaluation job."""
     checkpoint: str = ""

@@ -41,6 +41,7 @@ from echelon.telemetry.log import EventLog, read_events
 from echelon.training.eval_plan import EvalPlan
 from echelon_cli import redteam_job, sweep_job
 from echelon_cli.arena_job import open_league
+from echelon_cli.follow import fresh_line
 from echelon_cli.main import run
 from tests.arena.policy_files import save
 from tests.jobs.conftest import kill_all_jobs, kill_job, until, wait_for
@@ -228,6 +229,7 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     assert EvalPlan.from_dict(launched[0]).run == str(attacker.root) and admits(attacker.root, job.id)
     usual = fresh.planned(trial, plan.rungs)
     assert fresh.outcome(usual, trial) is None and usual.global_step == plan.attack.steps  # pyright: ignore
+    assert fresh_line(replace(usual, state=EVALUATED)).startswith("the target against itself: ")
     own = EvalPlan.from_dict(launched[3])
     assert (own.run, own.deterministic, own.seeds, own.recorded) == ("", False, RECORDED, RECORDED)
     for ident, each in ((event.run, EvalPlan.from_dict(launched[0])), (usual.run, own)):

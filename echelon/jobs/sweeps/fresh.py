@@ -37,8 +37,10 @@ class FreshEvaluations:
         """Return the record of an evaluation that is to start."""
         assert self._plan.attack, "only a red team evaluates on fresh seeds"
         run = create_run("eval", self._sweep.root.parent).id
-        step = trial.results[rung].global_step if rung < self._plan.rungs else self._plan.attack.steps
-        return EventFresh(trial=trial.number, rung=rung, run=run, state=STARTED, global_step=step)
+        is_usual = rung == self._plan.rungs
+        step = self._plan.attack.steps if is_usual else trial.results[rung].global_step
+        about = {"trial": trial.number, "rung": rung, "is_usual": is_usual}
+        return EventFresh(**about, run=run, state=STARTED, global_step=step)
 
     def outcome(self, event: EventFresh, trial: Trial) -> EventFresh | None:
         """Return the record of an evaluation that has ended; None while it runs. It is started and resumed here."""
@@ -79,7 +81,7 @@ class FreshEvaluations:
         plan, attack = self._plan, self._plan.attack
         assert attack, "only a red team evaluates on fresh seeds"
         run = RunPaths((self._sweep.root.parent / trial.choice.run).absolute())
-        is_new, is_usual = not paths.spec.exists(), event.rung == plan.rungs
+        is_new, is_usual = not paths.spec.exists(), event.is_usual
         if not admits((run if is_new else paths).root, self._sweep.id):
             raise ValueError(f"run {trial.choice.run!r} was not made for the red team {self._sweep.id!r}")
         if is_new:
