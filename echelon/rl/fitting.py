@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from echelon.env.layout import END_WIDTH, ORDERS
 from echelon.rl.actor_critic import init_encoder
 from echelon.rl.suite_model import EXTRAS_WIDTH
-from echelon.rl.weights import LoadedPolicy, check_dimensions, policy_from
+from echelon.rl.weights import LoadedPolicy, policy_from
 
 ENCODER, FUSION = "core.encoder.extras_encoder.0", "core.encoder.fusion.0"
 
@@ -17,13 +17,12 @@ ENCODER, FUSION = "core.encoder.extras_encoder.0", "core.encoder.fusion.0"
 def fitted(loaded: LoadedPolicy, obs_dim: int) -> LoadedPolicy:
     """Return a policy that reads rows of ``obs_dim`` columns, and acts as before where no mech has an order.
 
-    ``ValueError`` where its own rows differ by more than the block of orders.
+    Where its own rows differ by anything else it is returned as it is.
     """
     meta, policy = loaded.meta, loaded.policy
     added, before = obs_dim - policy.obs_dim, int(meta.get("extra_width", 0))
     has_orders = bool(meta.get("env_cfg", {}).get("observe_orders"))
     if added != ORDERS.width * (-1 if has_orders else 1) or meta.get("kind") != "suite" or meta.get("predict"):
-        check_dimensions(meta, obs_dim=obs_dim)
         return loaded
     after, weights = before + added, policy.state_dict()
     meta = {**meta, "obs_dim": obs_dim, "extra_width": after,
