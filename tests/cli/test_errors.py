@@ -68,7 +68,7 @@ MISTAKES = (
     ("play expert --preset nope", 2, "preset 'nope' does not exist (have: quickstart,"),
     ("play expert --preset dual", 2, "preset 'dual' does not exist, did you mean 'duel'?"),
     ("play expert --speed 99", 2, "play option speed is 99.0, expected at most"),
-    ("sim --red mediun", 2, "did you mean 'medium'? (have: trivial"),
+    ("sim --red mediun", 3, "did you mean 'medium'?"),
     ("sim --record some", 2, "record is 'some', expected a number, all or upsets"),
     ("sim --red easy --matches 3", 2, "matches is 3, expected an even number because sides are swapped; try --no-swap"),
     ("sim --size 5", 2, "world.size_x is 5"),
