@@ -162,8 +162,8 @@ class PPOConfig:
         low, high = ranges_of(PPOConfig)["ent_coef"]
         end = self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
         require(low <= end <= high, "ppo.ent_coef_end", end, f"{low:g} to {high:g}, or none")
-        draws = not self.magnet_coef or self.ema_decay > 0
-        require(draws, "ppo.magnet_coef", self.magnet_coef, "0 where ppo.ema_decay is 0")
+        fits = not self.magnet_coef or self.ema_decay > 0
+        require(fits, "ppo.magnet_coef", self.magnet_coef, "0 where ppo.ema_decay is 0")
         conflict = self.capture and (self.compile or self.activation_checkpointing)
         expected = "false where ppo.compile or ppo.activation_checkpointing is on"
         require(not conflict, "ppo.capture", self.capture, expected)

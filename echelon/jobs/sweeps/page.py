@@ -19,11 +19,13 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name=
 :root{{color-scheme:light dark;--a:light-dark(#c2410c,#ff9d5c);--t:light-dark(#1d63c4,#6bb2ff);--line:#8886}}
 body{{background:light-dark(#fbfcfe,#0b1017);color:light-dark(#17202c,#dfe7f1);font:1rem/1.5 system-ui;
 max-width:60rem;margin:2rem auto;padding:0 1rem}}h1,h2,h3{{line-height:1.2;margin-top:2rem}}
-p,li{{overflow-wrap:anywhere}}div{{overflow-x:auto}}table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
+p,li{{overflow-wrap:anywhere}}div{{overflow-x:auto}}
+table{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
 th,td{{text-align:right;padding:.3rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}}
 small,caption{{opacity:.75}}td small{{display:block}}th:first-child,td:first-child{{text-align:left;padding-left:0}}
 caption{{text-align:left;caption-side:bottom;padding:.4rem 0;font-size:.9rem}}svg{{width:100%;fill:currentColor}}
-.a{{color:var(--a)}}.t,.u,a{{color:var(--t)}}.maps{{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr))}}
+.a{{color:var(--a)}}.t,.u,a{{color:var(--t)}}
+.maps{{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr))}}
 .maps svg{{border:1px solid var(--line);box-sizing:border-box}}</style></head><body>{body}</body></html>"""
 WIDTH, HEIGHT, LEFT, MARGIN = 640, 280, 44, 24
 """Size of the curve, and its margins at the left and on the other sides [px]."""

@@ -217,7 +217,7 @@ class PPOTrainer:
         Statistics count so little that they follow the new task, and the bound of the log standard deviation begins at
         that of the weights.
         """
-        if "optimizer" in state:
+        if state.get("optimizer", {}).keys() == {"adam"}:
             load_moments(self.optimizer, state["optimizer"])
         if RETURN_STATISTICS in state:
             self.return_normalizer.load_state_dict(state[RETURN_STATISTICS])
@@ -304,7 +304,6 @@ class PPOTrainer:
         )
         self.minibatch_update.train(batches, len(plan), f"update {self.updates}, epoch {epoch}")
 
-    @torch.no_grad()
     def _pull(self, buffer: RolloutBuffer, start: LSTMState, length: int) -> Tensor:
         """Lower the normalized advantages of actions that are likelier than under the magnet, and return the mean KL.
 
