@@ -167,7 +167,7 @@ def test_truncated_match_is_named_and_has_no_figures_in_the_list(page, address, 
         assert card.locator(".card-alive").all_inner_texts() == ["", ""]
         assert card.locator(".card-team b").all_inner_texts() == ["", ""]
         told = page.locator(".badge.time:visible, .card-team.won, .card-moment:visible, .run-head b:visible")
-        assert told.count() > 0
+        told.first.wait_for()
         page.get_by_label("Show results").uncheck()
         page.wait_for_function("() => !document.querySelector('.card-team.won')")
         assert told.count() == 0 and card.is_visible()
@@ -232,7 +232,7 @@ def test_skeleton_is_painted_without_script_style_and_fonts_and_makes_room(new_p
     held, released = [], []
     page.route("**/assets/*", lambda route: route.continue_() if released else held.append(route))
     page.goto(address, wait_until="commit")
-    assert page.get_by_text("Loading the viewer").is_visible()
+    page.get_by_text("Loading the viewer").wait_for()
     page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
     assert any(route.request.url.endswith(".css") for route in held)
     released.append(True)
@@ -369,7 +369,7 @@ def test_league_page_shows_standings_keeps_them_at_an_invalid_file_and_polls(pag
         ".map(([bar, dot]) => bar.width > 0 && bar.left <= dot.left && dot.right <= bar.right)"
     )
     assert spans == [True] * 3  # every rating lies within its interval
-    assert page.get_by_text(f"Round 2 of {RUN}: 0 of 1 matches").is_visible()
+    page.get_by_text(f"Round 2 of {RUN}: 0 of 1 matches").wait_for()
     assert page.get_by_text(HOSTILE).first.is_visible() and page.locator("main img[onerror]").count() == 0
     page.evaluate(DROP, [0] * 9)
     page.get_by_role("alert").filter(has_text="holiday.ecr").wait_for(state="visible")

@@ -1,5 +1,6 @@
 """Playing in a browser: a match flown with keys and with a gamepad, a recorded match taken over, and continuations."""
 
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -121,13 +122,11 @@ def test_team_is_commanded_to_the_end_of_its_match(page, tmp_path):
         page.mouse.up()
         assert page.evaluate("() => echelon.state.match.commanded.chosen.size") == 10
         page.keyboard.press("6")
-        row = page.get_by_role("button", name="Pack 1, 5 of 5 alive")
-        row.click()
+        page.get_by_role("button", name="Pack 1, ").click()
         assert page.evaluate("() => [...echelon.state.match.commanded.chosen]") == [*range(5)]
         page.keyboard.press("Escape")
         page.keyboard.press("2")
-        page.wait_for_function(f"() => ({texts})()[0] === 'advance'")
-        assert "order advance" in row.get_attribute("aria-label")
+        page.get_by_role("button", name=re.compile("Pack 1, .* alive, order advance")).wait_for()
         page.keyboard.press("p")
         page.wait_for_function("() => echelon.play.ended")
         ended = page.evaluate("() => echelon.play.ended")

@@ -167,6 +167,7 @@ def test_keys_of_moments_and_events_move_cursor_and_are_announced(page, address,
     page.keyboard.press(following)
     first = state(page, "tick")
     assert first > 0
+    pass_frames(page, 2)  # the caption is drawn
     spoken.wait_for(state="attached")
     assert spoken.text_content() not in ("", before)
     page.keyboard.press(following)

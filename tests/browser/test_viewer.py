@@ -107,7 +107,8 @@ def test_flown_match_is_paused_by_a_key(page, tmp_path):
     with served_session(tmp_path, options) as address:
         page.goto(address)
         page.wait_for_function(FLYING)
-        assert "play=" not in page.url and page.locator(".cockpit-gauges").is_visible()
+        page.locator(".cockpit-gauges").wait_for()
+        assert "play=" not in page.url
         for paused in (True, False):
             page.keyboard.press("p")
             page.wait_for_function(PACED, arg=paused)
