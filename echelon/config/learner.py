@@ -117,9 +117,8 @@ class PPOConfig:
     """Coefficient of the next-observation prediction loss."""
     target_kl: NonNegative = 0.0
     """Mean KL divergence above which the remaining epochs are skipped; 0 disables early stopping."""
-    kl_lr_target: NonNegative = 0.0
-    """KL divergence at the end of an update, by which the learning rate is lowered to 0.01 of the schedule's and raised
-    again; 0 does so only until the schedule's is reached after a start."""
+    kl_lr_target: Positive = 0.02
+    """KL divergence at the end of an update that a factor on the learning rate, 0.01 to 1, keeps to."""
     baseline: Literal["state", "mates"] = "state"
     """Subtracted from the return: the value of the state (state), or with model.critic = central the value given the
     actions of the mates in the same step too (mates; counterfactual, as COMA)."""

@@ -124,8 +124,7 @@ OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "burn-in": ("ppo.burn_in_steps", 6, lambda d, b: d.metrics[0]["vf_loss"] != b.metrics[0]["vf_loss"]),
     "aux-coef": ("ppo.aux_coef", 0.1, lambda d, b: d.metrics[0]["aux_loss"] > 0 == b.metrics[0]["aux_loss"]),
     "target-kl": ("ppo.target_kl", 1e-9, lambda d, b: min(m["epochs"] for m in d.metrics) == 1),
-    "kl-lr-target": (
-        "ppo.kl_lr_target", 1e-9, lambda d, b: d.updates[-1].lr_factor < b.updates[-1].lr_factor),
+    "kl-lr-target": ("ppo.kl_lr_target", 0.5, lambda d, b: d.trainer.learning_rate.target == 0.5),
     "draw-members": (
         "ppo.draw_members", False, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),
     "recompute-advantages": (

@@ -44,8 +44,6 @@ LR_FACTOR_START = 0.01
 """Factor on the scheduled learning rate after a start, and its lowest value."""
 LR_FACTOR_RATIO = 1.2
 """Ratio of two successive factors, where they differ."""
-START_KL = 0.02
-"""Target of the KL divergence while the factor is below 1, where ``ppo.kl_lr_target`` sets none."""
 
 
 class LearningRate:
@@ -55,12 +53,11 @@ class LearningRate:
     also that of PPO after an imitation, whose own factor is 1: it scores no action. From minibatch to minibatch it
     rises while the KL divergence from the collecting policy is below half of the target, and falls above its double.
     The target grows linearly over an update, to the one at its end; a rollout that is an update old begins there.
-    Without ``ppo.kl_lr_target`` the factor stays at 1 once it is there. All lies on the device.
+    All lies on the device.
     """
 
     def __init__(self, optimizer: torch.optim.Adam, config: PPOConfig, device: torch.device) -> None:
-        self._groups, self._always = lambda: optimizer.param_groups, config.kl_lr_target > 0
-        self._target = config.kl_lr_target or START_KL
+        self._groups, self.target = lambda: optimizer.param_groups, config.kl_lr_target
         self.factor = torch.tensor(LR_FACTOR_START, device=device)
         self._scheduled = torch.tensor(config.lr, device=device)
         self._done, self._share = torch.zeros((), device=device), torch.zeros((), device=device)
@@ -81,11 +78,11 @@ class LearningRate:
 
     def follow(self, kl: Tensor) -> None:
         """Adapt the learning rate of the coming step to the divergence ``kl []`` in its minibatch."""
-        target = self._target * self._done
+        target = self.target * self._done
         rises, falls = (self._done > 0) & (kl < target / 2), (self._done > 0) & (kl > 2 * target)
         factor = torch.where(rises, self.factor * LR_FACTOR_RATIO, self.factor)
         factor = torch.where(falls, factor / LR_FACTOR_RATIO, factor).clamp(LR_FACTOR_START, 1.0)
-        self.factor.copy_(factor if self._always else torch.where(self.factor < 1.0, factor, 1.0))
+        self.factor.copy_(factor)
         self._done += self._share
         self._apply()
 
