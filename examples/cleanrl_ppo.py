@@ -1,10 +1,12 @@
 """PPO in one file, in the style of CleanRL, over `gymnasium.make_vec` and any benchmark task.
 
-python examples/cleanrl_ppo.py --task 5v5-trivial-v1 --total-timesteps 500000
+python examples/cleanrl_ppo.py --task 5v5-trivial-v1 --total-timesteps 500000 --agent learner.pt
+python examples/cleanrl_ppo.py --agent learner.pt --total-timesteps 0 --opponent medium champion
 """
 
 import time
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +16,7 @@ from torch.distributions.normal import Normal
 
 import echelon
 from echelon import tasks
+from echelon.statistics import wilson_interval
 
 parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
 parser.add_argument("--task", default="5v5-trivial-v1", help="benchmark task (docs/tasks.md)")
@@ -31,6 +34,8 @@ parser.add_argument("--ent-coef", type=float, default=0.001)
 parser.add_argument("--vf-coef", type=float, default=0.25)
 parser.add_argument("--max-grad-norm", type=float, default=0.5)
 parser.add_argument("--eval-seeds", type=int, default=100, help="held-out seeds, each from both sides")
+parser.add_argument("--opponent", nargs="+", help="opponents of the evaluation; default: that of the task")
+parser.add_argument("--agent", type=Path, help="file of the weights: trained further where it exists, then written")
 args = parser.parse_args()
 
 
@@ -67,6 +72,8 @@ torch.set_num_threads(1)
 tasks.register()
 envs = gym.make_vec(f"echelon/{args.task}", num_envs=args.num_envs, seed=args.seed, threads=1)
 agent = Agent(envs)
+if args.agent and args.agent.exists():
+    agent.load_state_dict(torch.load(args.agent))
 optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 shape = (args.num_steps, args.num_envs)
 obs = torch.zeros(shape + envs.single_observation_space.shape)
@@ -75,7 +82,7 @@ logprobs, rewards, dones, values, acted = (torch.zeros(shape) for _ in range(5))
 
 global_step, won, start_time = 0, [], time.time()
 next_obs = torch.from_numpy(envs.reset(seed=args.seed)[0])
-num_updates = max(1, args.total_timesteps // (args.num_steps * args.num_envs))
+num_updates = args.total_timesteps // (args.num_steps * args.num_envs)
 for update in range(num_updates):
     optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - update / num_updates)
     for step in range(args.num_steps):
@@ -120,6 +127,8 @@ for update in range(num_updates):
     if update % 10 == 9:
         recent = np.mean(won[-1000:]) if won else float("nan")
         print(f"{global_step:9,d} agent-steps  win rate of training {recent:.0%}", flush=True)
+    if args.agent:
+        torch.save(agent.state_dict(), args.agent)
 seconds = time.time() - start_time
 envs.close()
 
@@ -130,9 +139,12 @@ def act(observations: np.ndarray, first: np.ndarray) -> np.ndarray:
     return agent.actor_mean(torch.from_numpy(observations)).clamp(-1, 1).numpy()
 
 
-opponent = echelon.TASKS[args.task].opponent
-stats = echelon.evaluate(act, opponent, env=args.task, seeds=args.eval_seeds)
-print(
-    f"against {opponent}: {stats.win_rate:.0%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%})"
-    f" after {global_step:,} agent-steps, {seconds:.0f} s"
-)
+for opponent in args.opponent or [echelon.TASKS[args.task].opponent]:
+    stats = echelon.evaluate(act, opponent, env=args.task, seeds=args.eval_seeds)
+    low, high = wilson_interval(stats.loss_rate * stats.episodes, stats.episodes)
+    print(
+        f"against {opponent}: {stats.win_rate:.0%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%})"
+        f" after {global_step:,} agent-steps, {seconds:.0f} s;"
+        f" {opponent} wins {stats.loss_rate:.0%} ({low:.0%} to {high:.0%})",
+        flush=True,
+    )

@@ -15,7 +15,10 @@ PROGRAMS = {
     "custom_reward.py": ("--steps", "300", "--num-envs", "2", "--seconds", "5"),
     "own_loop.py": ("--seconds", "0", "--battles", "2", "--rollout", "8"),
     "custom_policy.py": ("--steps", "300", "--num-envs", "2"),
-    "cleanrl_ppo.py": ("--total-timesteps", "200", "--num-envs", "10", "--num-steps", "16", "--eval-seeds", "1"),
+    "cleanrl_ppo.py": (
+        *("--total-timesteps", "200", "--num-envs", "10", "--num-steps", "16", "--eval-seeds", "1"),
+        *("--opponent", "trivial", "champion", "--agent", "learner.pt"),
+    ),
     **dict.fromkeys(
         ("sb3_ppo.py", "torchrl_ppo.py", "rllib_ppo.py", "pufferlib_ppo.py"),
         ("--steps", "300", "--battles", "2", "--rollout", "16", "--eval-seeds", "1"),
@@ -33,9 +36,8 @@ EXPECTED = {
     "custom_reward.py": "staying cool",
     "own_loop.py": "agent-steps",
     "custom_policy.py": "updates",
-    **dict.fromkeys(
-        ("cleanrl_ppo.py", "sb3_ppo.py", "torchrl_ppo.py", "rllib_ppo.py", "pufferlib_ppo.py"), "against trivial:"
-    ),
+    **dict.fromkeys(("sb3_ppo.py", "torchrl_ppo.py", "rllib_ppo.py", "pufferlib_ppo.py"), "against trivial:"),
+    "cleanrl_ppo.py": "champion wins",
     "train.py": "against medium:",
     "league.sh": "medium",
     "commander.py": "+easy as blue",
