@@ -20,7 +20,7 @@ from echelon.jobs.sweeps.schedule import TrialJournal
 from echelon.jobs.sweeps.trials import MAX_CRASHES, TrialRuns
 from echelon.jobs.sweeps.worker import Sweep
 from echelon.runs import RunPaths, create_run, list_runs
-from echelon.telemetry.events import EventEnd, EventEval, EventStart, EventTrial, EventUpdate
+from echelon.telemetry.events import EventEval, EventStart, EventTrial
 from echelon.telemetry.log import EventLog, read_events
 from echelon_cli import sweep_job
 from echelon_cli.main import run
@@ -232,28 +232,6 @@ def test_stopped_sweep_leaves_no_trial_running_and_resumes(sweeps):
     assert until(paths, "completed", limit_s=60.0).exit_code == 0
     found = read_results(paths)
     assert [row.state for row in found.trials].count("completed") == 1 + 4 and len(found.repeated) == 2
-
-
-@pytest.mark.long
-def test_sweep_of_real_training_stops_at_a_rung_and_continues():
-    overrides = {
-        "device": "cpu", "threads": 1, "num_envs": 2, "bank_maps": 1, "bank_spare": 1, "env.num_packs": 1,
-        "ppo.rollout_steps": 32, "ppo.num_minibatches": 2, "eval.seeds": 1, "eval.report": False,
-        "opponents.skill": "trivial", "eval.skill": "trivial", "env.max_episode_seconds": 5.0,
-    }  # fmt: skip
-    fields = {"sampler": "grid", "steps": 640, "rungs": 2, "reduction": 2, "finalists": 0}
-    paths = sweep_job.start(plan_of(None, "quickstart", overrides, ("ppo.lr=1e-3",), fields)).paths
-    try:
-        assert until(paths, "completed", "failed", limit_s=150.0).state == "completed"
-    finally:
-        kill_all_jobs()
-    found = read_results(paths)
-    (trial,) = found.trials
-    assert trial.state == "completed" and trial.global_step >= 640
-    records = read_events(RunPaths(paths.root.parent / trial.run).metrics)[0]
-    steps = [e.global_step for e in records if isinstance(e, EventUpdate)]
-    assert steps == sorted(set(steps)), "no update is trained twice"
-    assert [e.reason for e in records if isinstance(e, EventEnd)] == ["stopped", "completed"]
 
 
 def disturb(paths: RunPaths, kind: str) -> bool:
