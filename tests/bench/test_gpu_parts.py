@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 import sys
 from functools import partial
 
@@ -99,14 +98,15 @@ def test_scenes_are_measured_once_each(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_parity_repeats_what_failed(tmp_path, repository):
+def test_parity_repeats_what_failed(tmp_path, capsys):
     file = tmp_path / "test_some.py"
 
     def outcome(second: str) -> tuple[int, list[float], str]:
         file.write_text(TESTS.format(second=second), encoding="utf-8")
-        command = [sys.executable, "-m", "tests.bench.gpu", "parity", str(tmp_path), str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=repository)
-        return done.returncode, list(results(tmp_path, "parity").values()), done.stdout
+        for name in [name for name in sys.modules if name.endswith(file.stem)]:
+            del sys.modules[name]
+        code = gpu.main(["parity", str(tmp_path), str(file)])
+        return code, list(results(tmp_path, "parity").values()), capsys.readouterr().out
 
     assert outcome("False")[:2] == (1, [1.0, 0.0])
     code, passed, shown = outcome("True")
