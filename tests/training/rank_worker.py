@@ -1,6 +1,6 @@
-"""One rank of the process group tests: ``python -m tests.training.rank_worker PLAN FOLDER``.
+"""One rank of the process group tests: ``python -m tests.training.rank_worker FOLDER PLAN...``.
 
-Each rank writes its results to ``FOLDER/rank-<n>.pt``.
+It runs the plans one after the other, and writes the results of each to ``FOLDER/PLAN/rank-<n>.pt``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import hashlib
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,9 @@ import torch
 
 from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.config.presets import quickstart
+from echelon.files import atomic_write
 from echelon.jobs.leave import leave
+from echelon.jobs.ranks import free_port
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training import loop
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
@@ -65,6 +68,7 @@ def train(
     config = make_small_run(**{"total_steps": 2200, **(run or {})}, ppo=options)
     torch.set_num_threads(1)
     result = loop.run(config, events.append, stop, run_dir=folder, resume=resume, make_env=FakeEnv)
+    PPOTrainer.update, Session.snapshot = keep, keep_snapshot
     return {
         "digests": digests, "first": first[0], "statistics": merged[0],
         "update": result.update, "steps": result.global_step,
@@ -166,11 +170,18 @@ PLANS = {
 }
 
 
-def main(what: str, folder: Path) -> None:
-    found = PLANS[what](folder)
-    torch.save(found, folder / f"rank-{os.environ.get('RANK', '0')}.pt")
+def main(folder: Path, *plans: str) -> None:
+    for plan in plans:
+        (place := folder / plan).mkdir(exist_ok=True)
+        # the ranks of each plan meet at a port of their own: a group that has ended may still be at its own
+        if os.environ["RANK"] == "0":
+            atomic_write(place / "port", str(free_port()))
+        while not (place / "port").exists():
+            time.sleep(0.02)
+        os.environ["MASTER_PORT"] = (place / "port").read_text()
+        torch.save(PLANS[plan](place), place / f"rank-{os.environ['RANK']}.pt")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]), *sys.argv[2:])
     leave(0)
