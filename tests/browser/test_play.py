@@ -40,6 +40,12 @@ GAMEPAD = """() => {
   };
 }"""
 """Simulates a gamepad that is steered so."""
+MANY_PACKS = """() => {
+  const { classList, children } = document.querySelector(".command .roster");
+  classList.add("many");
+  return children[1].scrollWidth - children[1].clientWidth;
+}"""
+"""Lays the roster out in two columns, as for many packs; returns by how much they are too wide [CSS px]."""
 TURNED = 0.15
 """Angle to the zone that the keys leave [rad]."""
 
@@ -127,6 +133,7 @@ def test_team_is_commanded_to_the_end_of_its_match(page, tmp_path):
         page.keyboard.press("Escape")
         page.keyboard.press("2")
         page.get_by_role("button", name=re.compile("Pack 1, .* alive, order advance")).wait_for()
+        assert page.evaluate(MANY_PACKS) == 0  # nothing is cut off
         page.keyboard.press("p")
         page.wait_for_function("() => echelon.play.ended")
         ended = page.evaluate("() => echelon.play.ended")
