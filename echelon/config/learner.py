@@ -119,9 +119,6 @@ class PPOConfig:
     """Mean KL divergence above which the remaining epochs are skipped; 0 disables early stopping."""
     kl_lr_target: Positive = 0.02
     """KL divergence at the end of an update that a factor on the learning rate, 0.01 to 1, keeps to."""
-    baseline: Literal["state", "mates"] = "state"
-    """Subtracted from the return: the value of the state (state), or with model.critic = central the value given the
-    actions of the mates in the same step too (mates; counterfactual, as COMA)."""
     recompute_advantages: bool = False
     """Recompute advantages after every epoch."""
     advantage_share: Annotated[float, Interval(ge=TINY, le=1.0)] = 1.0
@@ -314,8 +311,6 @@ class RunConfig:
         # an episode's final central state is not kept
         fits = self.model.critic == "own" or not self.env.truncation_bootstraps
         require(fits, "model.critic", self.model.critic, "'own' unless env.truncation_bootstraps = false")
-        fits = self.ppo.baseline == "state" or self.model.critic == "central"
-        require(fits, "ppo.baseline", self.ppo.baseline, "'state' unless model.critic = central")
         require(self.env.gamma == self.ppo.gamma, "env.gamma", self.env.gamma, f"ppo.gamma = {self.ppo.gamma}")
         require(
             self.model.kind == "classic" or self.env.obs_layout == "suite",

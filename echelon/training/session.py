@@ -175,7 +175,7 @@ class Session:
         if config.model.critic == "central":
             states = self.env.rows.central()
             buffer.central = states.new_zeros(ppo.rollout_steps + 1, *states.shape)
-            critic = TeamCritic(states.shape[1], 2 * self.env.rows.team_size, self.env.sizes.action_dim)
+            critic = TeamCritic(states.shape[1], 2 * self.env.rows.team_size)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group, magnet, critic)
         teacher = make_teacher(config, self.env, self.pool, self.device, run_dir, stores=self.group.is_main)
         played = copy.deepcopy(self.policy) if ppo.overlap else self.policy

@@ -254,8 +254,8 @@ def test_every_ppo_field_has_a_row():
     tested = {key for key, _, _ in OPTIONS.values()}
     elsewhere = {"ppo.capture", "ppo.compile", "ppo.empty_cache_every"}
     """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
-    elsewhere |= {"ppo.baseline", "ppo.magnet_coef"}
-    """Tested in tests/training/test_team_critic.py and tests/training/test_ppo.py."""
+    elsewhere |= {"ppo.magnet_coef"}
+    """Tested in tests/training/test_ppo.py."""
     assert {f"ppo.{f.name}" for f in fields(PPOConfig)} - tested == elsewhere
 
 
@@ -292,7 +292,6 @@ TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
         (ModelConfig, {"action_head": "hybrid", "log_std_end": 1.0}, "is 1.0, expected -20 to model.init_log_std = 0"),
         (OpponentConfig, {"league": LeagueConfig(target="main")}, "expected empty where opponents.mix.league is 0"),
         (RunConfig, CENTRAL, "^model.critic is 'central', expected 'own' unless env.truncation_boot"),
-        (RunConfig, {"ppo": PPOConfig(baseline="mates")}, "^ppo.baseline is 'mates', expected 'state' unless model.cr"),
         *((TeacherConfig, {"policy": name}, f"^teacher.policy is '{name}', {TEACHER}")
           for name in ("heuristic:wizard", "expert", "policy:", "heuristic:")),
     ],

@@ -1,10 +1,9 @@
-"""Critics of teams: what values and baselines read, and how training uses, saves and exports them."""
+"""Critics of teams: what values read, and how training uses, saves and exports them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,55 +20,44 @@ from tests.training.conftest import make_small_run
 from tests.training.runs import assert_resumes_exactly, battle_run, collected, update
 from tests.training.transfer_counter import counting
 
-F, G, A, PACK = len(MECH_FEATURES), len(MATCH_FEATURES), 4, 5
+F, G, PACK = len(MECH_FEATURES), len(MATCH_FEATURES), 5
 
 
 def critic_of(packs: int = 1) -> TeamCritic:
     torch.manual_seed(0)
-    return TeamCritic(2 * PACK * packs * F + G, 2 * PACK * packs, A)
+    return TeamCritic(2 * PACK * packs * F + G, 2 * PACK * packs)
 
 
 def states(mechs: torch.Tensor, match: torch.Tensor) -> torch.Tensor:
     return torch.cat([mechs.flatten(1), match], 1)
 
 
-def central(baseline: str = "mates", **changes) -> RunConfig:
+def central(**changes) -> RunConfig:
     config = make_small_run(**changes)
-    env, ppo = replace(config.env, truncation_bootstraps=False), replace(config.ppo, baseline=baseline)
-    return replace(config, env=env, ppo=ppo, model=replace(config.model, critic="central"))
+    env = replace(config.env, truncation_bootstraps=False)
+    return replace(config, env=env, model=replace(config.model, critic="central"))
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(PACK)), st.permutations(range(PACK)), st.lists(st.booleans(), min_size=10, max_size=10))
-def test_values_and_baselines_follow_the_order_of_mates_and_not_that_of_others(mates, others, alive):
-    critic, mechs, match, actions = critic_of(), torch.randn(2, 2, PACK, F), torch.randn(2, G), torch.randn(2, PACK, A)
+def test_values_follow_the_order_of_mates_and_not_that_of_others(mates, others, alive):
+    critic, mechs, match = critic_of(), torch.randn(2, 2, PACK, F), torch.randn(2, G)
     mechs *= torch.tensor(alive).view(2, PACK, 1)
     turned = torch.stack([mechs[:, 0, mates], mechs[:, 1, others]], 1)
-    first, second = critic(states(mechs, match), actions), critic(states(turned, match), actions[:, mates])
-    for before, after in zip(first, second, strict=True):
-        torch.testing.assert_close(before[:, mates], after, rtol=1e-4, atol=1e-5)
+    before, after = critic(states(mechs, match)), critic(states(turned, match))
+    torch.testing.assert_close(before[:, mates], after, rtol=1e-4, atol=1e-5)
 
 
 def test_dead_and_absent_mechs_are_not_read():
     one, two = critic_of(1), critic_of(2)
     two.load_state_dict(one.state_dict())
-    mechs, match, actions = torch.randn(3, 2, PACK, F), torch.randn(3, G), torch.randn(3, PACK, A)
+    mechs, match = torch.randn(3, 2, PACK, F), torch.randn(3, G)
     mechs[:, 0, 2] = mechs[:, 1, 4] = 0.0
     absent = torch.zeros(3, 2, PACK, F)
-    padded = two(states(torch.cat([mechs, absent], 2), match), torch.cat([actions, torch.randn(3, PACK, A)], 1))
+    padded = two(states(torch.cat([mechs, absent], 2), match))
     alive = mechs[:, 0, :, 0] != 0
-    for own, wide in zip(one(states(mechs, match), actions), padded, strict=True):
-        torch.testing.assert_close(wide[:, :PACK][alive], own[alive])
-    assert all(x.isfinite().all() for x in two(torch.zeros(1, 4 * PACK * F + G), torch.zeros(1, 2 * PACK, A)))
-
-
-def test_baseline_reads_the_actions_of_mates_and_not_the_own():
-    critic, mechs, match = critic_of(), torch.randn(1, 2, PACK, F), torch.randn(1, G)
-    actions = torch.randn(1, PACK, A, requires_grad=True)
-    values, baselines = critic(states(mechs, match), actions)
-    assert torch.equal(values, critic(states(mechs, match))[0]), "values read no action"
-    slopes = torch.stack([torch.autograd.grad(b, actions, retain_graph=True)[0][0] for b in baselines[0]])
-    assert torch.equal(slopes.any(-1), ~torch.eye(PACK, dtype=torch.bool))
+    torch.testing.assert_close(padded[:, :PACK][alive], one(states(mechs, match))[alive])
+    assert two(torch.zeros(1, 4 * PACK * F + G)).isfinite().all()
 
 
 def test_advantages_are_those_of_the_critic_and_the_policy_trains_a_value_of_its_own():
@@ -79,25 +67,24 @@ def test_advantages_are_those_of_the_critic_and_the_policy_trains_a_value_of_its
         trainer._compute_gae(buffer)
         for t, rows in ((0, slice(0, 2)), (5, slice(6, 8))):
             team = rows.start // buffer.team_size
-            values, baselines = critic(buffer.central[t, team : team + 1], buffer.actions[t, rows].unsqueeze(0))
+            values = critic(buffer.central[t, team : team + 1])
             torch.testing.assert_close(buffer.values[t, rows], values[0])
-            torch.testing.assert_close(buffer.advantages[t, rows], buffer.returns[t, rows] - baselines[0])
+            torch.testing.assert_close(buffer.advantages[t, rows], buffer.returns[t, rows] - values[0])
         parameters = (*policy.parameters(), *critic.parameters())
         before = [p.clone() for p in parameters]
         update(session)
         assert not any(torch.equal(p, old) for p, old in zip(parameters, before, strict=True))
 
 
-@pytest.mark.parametrize("baseline", ["state", "mates"])
-def test_critic_learns_the_returns_and_survives_those_that_are_not_finite(baseline):
-    with collected(central(baseline, num_envs=8, ppo={"update_epochs": 4})) as session:
+def test_critic_learns_the_returns_and_survives_those_that_are_not_finite():
+    with collected(central(num_envs=8, ppo={"update_epochs": 4})) as session:
         trainer, buffer, errors = session.trainer, session.buffer, []
         for step in range(40):
-            estimates = [x for x in (trainer.critic.value(buffer), buffer.values) if x is not None]
-            errors.append([float((buffer.alive * (x - buffer.returns)).square().mean()) for x in estimates])
+            trainer.critic.value(buffer)
+            errors.append(float((buffer.alive * (buffer.values - buffer.returns)).square().mean()))
             returns = buffer.returns if step != 20 else buffer.returns * torch.inf
-            trainer.critic.train(buffer, returns, lambda x: x, 3e-3, imitates=step < 5)
-        assert all(last < 0.3 * first for first, last in zip(errors[0], errors[-1], strict=True))
+            trainer.critic.train(buffer, returns, lambda x: x, 3e-3)
+        assert errors[-1] < 0.3 * errors[0]
 
 
 def test_values_and_training_read_nothing_from_a_device():
@@ -106,7 +93,7 @@ def test_values_and_training_read_nothing_from_a_device():
         critic = CriticTrainer(trainer.critic.critic, config, DEVICE, session.pool, session.group)
         with counting() as transfers:
             critic.value(buffer)
-            critic.train(buffer, buffer.returns, trainer._scaled, 1e-3, imitates=False)
+            critic.train(buffer, buffer.returns, trainer._scaled, 1e-3)
         assert transfers.faults == [] and transfers.reads == 0
 
 
@@ -118,7 +105,7 @@ def test_run_resumes_bit_exact_and_its_policy_has_no_critic(tmp_path):
 
 def test_programs_play_and_train_a_policy_beside_a_critic():
     tiny = battle_run("scratch", num_envs=2, ppo={"rollout_steps": 8}, curriculum=CurriculumConfig())
-    config = replace(tiny, model=replace(tiny.model, critic="central"), ppo=replace(tiny.ppo, baseline="mates"))
+    config = replace(tiny, model=replace(tiny.model, critic="central"))
     with collected(config, VectorEnv) as session:
         policy = session.policy
         assert has_program(policy) and trains_by_program(policy, session.config.ppo)

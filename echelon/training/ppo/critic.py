@@ -3,13 +3,8 @@
 Each mech of both teams is a token and the match is another; none has a number, so the order of the mechs of a side does
 not matter. A mech that is dead or absent is not read. One pass values all mechs of a team, each at its own token.
 
-The baseline of a mech is the expected return given the state and what its mates do in the same step. It does not know
-the own action, so it changes no expected policy gradient, but it explains what the others caused. This is the
-counterfactual baseline of COMA (Foerster et al., 2018), which averages a critic of joint actions over the own action:
-here the regression does so, since an action has too many columns for a sum.
-
-Shapes: ``T step, N learner row, B state of a team, M mech, K mech of the own team, V token, S column of the central
-state, A action, W width``.
+Shapes: ``T step, N learner row, B state of a team, K mech of the own team, V token, S column of the central state,
+W width``.
 """
 
 from __future__ import annotations
@@ -47,7 +42,7 @@ class AttentionBlock(nn.Module):
         self.inner = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH))
 
     def forward(self, x: Tensor, sources: Tensor, visible: Tensor) -> Tensor:
-        """Return tokens ``x [B, K, W]`` that have read ``sources [B, V, W]`` where ``visible [B, 1, 1 or K, V]``."""
+        """Return tokens ``x [B, K, W]`` that have read ``sources [B, V, W]`` where ``visible [B, 1, 1, V]``."""
         columns = self.query(self.norm(x)), *self.source(self.source_norm(sources)).chunk(2, -1)
         heads = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in columns)
         x = x + self.out(functional.scaled_dot_product_attention(*heads, attn_mask=visible).transpose(1, 2).flatten(2))
@@ -55,21 +50,20 @@ class AttentionBlock(nn.Module):
 
 
 class TeamCritic(nn.Module):
-    """Values, and baselines given the actions of mates, of all mechs of a team."""
+    """Values of all mechs of a team."""
 
-    def __init__(self, central_dim: int, mechs: int, action_dim: int) -> None:
+    def __init__(self, central_dim: int, mechs: int) -> None:
         """Of ``central_dim`` columns each of the ``mechs`` has equally many, the match the rest, fewer than mechs."""
         super().__init__()
         self.mechs = mechs
         self.features, match = divmod(central_dim, mechs)
         self.own, self.other = (nn.Linear(self.features, WIDTH) for _ in range(2))
-        self.match, self.action = nn.Linear(match, WIDTH), nn.Linear(action_dim, WIDTH)
-        self.first, self.second, self.third = (AttentionBlock() for _ in range(3))
-        heads = (init_linear(nn.Linear(WIDTH, 1), CRITIC_GAIN) for _ in range(2))
-        self.value, self.baseline = (nn.Sequential(nn.LayerNorm(WIDTH), head) for head in heads)
+        self.match = nn.Linear(match, WIDTH)
+        self.first, self.second = (AttentionBlock() for _ in range(2))
+        self.value = nn.Sequential(nn.LayerNorm(WIDTH), init_linear(nn.Linear(WIDTH, 1), CRITIC_GAIN))
 
-    def forward(self, central: Tensor, actions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Return values ``[B, K]`` of the states ``[B, S]`` that first mechs view, and baselines given ``actions``."""
+    def forward(self, central: Tensor) -> Tensor:
+        """Return values ``[B, K]`` of the states ``[B, S]`` that first mechs view."""
         with torch.autocast(central.device.type, enabled=False):
             size = self.mechs // 2
             states, match = central.float().tensor_split([self.mechs * self.features], 1)
@@ -77,14 +71,7 @@ class TeamCritic(nn.Module):
             x = torch.cat([self.match(match).unsqueeze(1), self.own(states[:, 0]), self.other(states[:, 1])], 1)
             visible = functional.pad(states[..., 0].flatten(1) != 0, (1, 0), value=True)[:, None, None]
             x = self.first(x, x, visible)
-            own = self.second(x[:, 1 : size + 1], x, visible)
-            values = self.value(own).squeeze(-1)
-            if actions is None:
-                return values, None
-            sources = torch.cat([x[:, :1], own + self.action(actions.float())], 1)
-            mates = functional.pad(~torch.eye(size, dtype=torch.bool, device=x.device), (1, 0), value=True)
-            own = self.third(own, sources, visible[..., : size + 1] & mates)
-            return values, self.baseline(own).squeeze(-1)
+            return self.value(self.second(x[:, 1 : size + 1], x, visible)).squeeze(-1)
 
 
 class CriticTrainer:
@@ -100,44 +87,36 @@ class CriticTrainer:
         # a device has one queue of work, that of the calling thread
         self._each, self._most = (pool.map, STATES_OF_THREAD) if regime.packs else (in_turn, STATES_OF_DEVICE)
 
-    def value(self, buffer: RolloutBuffer) -> Tensor | None:
-        """Write the values of a rollout into it, and return the baselines ``[T, N]``, None where values are those."""
-        central, actions = self._inputs(buffer)
+    def value(self, buffer: RolloutBuffer) -> None:
+        """Write the values of a rollout into it."""
 
-        def evaluate(part: slice) -> tuple[Tensor, Tensor | None]:
+        def evaluate(central: Tensor) -> Tensor:
             with torch.no_grad():
-                return self.critic(central[part], None if actions is None else actions[part])
+                return self.critic(central)
 
-        parts = [slice(first, first + self._most) for first in range(0, len(central), self._most)]
-        found = zip(*self._each(evaluate, parts), strict=True)
-        values, *baselines = (torch.cat(x).view(buffer.num_steps + 1, -1) for x in found if x[0] is not None)
+        found = self._each(evaluate, self._states(buffer).split(self._most))
+        values = torch.cat(found).view(buffer.num_steps + 1, -1)
         buffer.values.copy_(values[:-1])
         buffer.next_value.copy_(values[-1])
-        return baselines[0][:-1] if baselines else None
 
-    def train(
-        self, buffer: RolloutBuffer, returns: Tensor, scaled: Callable[[Tensor], Tensor], lr: float, *, imitates: bool
-    ) -> None:
-        """Regress ``scaled`` values on ``returns [T, N]``; actions are 0 while a teacher may act (``imitates``)."""
-        central, actions = self._inputs(buffer)
-        actions = torch.zeros_like(actions) if imitates and actions is not None else actions
+    def train(self, buffer: RolloutBuffer, returns: Tensor, scaled: Callable[[Tensor], Tensor], lr: float) -> None:
+        """Regress ``scaled`` values on ``returns [T, N]``."""
+        central = self._states(buffer)
         targets, weights = (x.view(-1, buffer.team_size) for x in (returns, buffer.alive * buffer.present))
         for group in self._optimizer.param_groups:
             group["lr"] = lr * self._config.critic_lr_mult
 
-        def gradient(chosen: Tensor, share: Tensor) -> tuple[Tensor | None, ...]:
+        def gradient(chosen: Tensor, share: Tensor) -> tuple[Tensor, ...]:
             with torch.enable_grad():
-                found = self.critic(central[chosen], None if actions is None else actions[chosen])
-                errors = [(scaled(x) - targets[chosen]).square() for x in found if x is not None]
-                loss = (sum(errors) * weights[chosen]).sum() * share
-                return torch.autograd.grad(loss, self._parameters, allow_unused=True)
+                errors = (scaled(self.critic(central[chosen])) - targets[chosen]).square()
+                return torch.autograd.grad((errors * weights[chosen]).sum() * share, self._parameters)
 
         for _ in range(self._config.update_epochs):
             order = upload(torch.randperm(len(targets), device="cpu"), central.device)
             for chosen in order.tensor_split(min(len(order), self._config.num_minibatches)):
                 share = 0.5 / weights[chosen].sum().clamp_min(1.0)
                 parts = self._each(lambda part, share=share: gradient(part, share), chosen.split(self._most))
-                self._step([None if of[0] is None else torch.stack(of).sum(0) for of in zip(*parts, strict=True)])
+                self._step([torch.stack(of).sum(0) for of in zip(*parts, strict=True)])
 
     def state_dict(self) -> dict[str, Any]:
         return {"weights": self.critic.state_dict(), "optimizer": saved_state(self._optimizer)}
@@ -146,22 +125,17 @@ class CriticTrainer:
         self.critic.load_state_dict(state["weights"])
         load_moments(self._optimizer, state["optimizer"])
 
-    def _step(self, gradient: list[Tensor | None]) -> None:
+    def _step(self, gradient: list[Tensor]) -> None:
         """Step along a gradient; one that is not finite is 0: the policy's own, from the same returns, is reported."""
-        used = [part for part in gradient if part is not None]
-        self._group.average(used)
+        self._group.average(gradient)
         for parameter, part in zip(self._parameters, gradient, strict=True):
             parameter.grad = part
         nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
-        for part in used:
+        for part in gradient:
             part.nan_to_num_(0.0, 0.0, 0.0)
         self._optimizer.step()
 
-    def _inputs(self, buffer: RolloutBuffer) -> tuple[Tensor, Tensor | None]:
-        """Return states ``[B, S]`` of T + 1 steps, and actions ``[B, K, A]``, None where no baseline reads them."""
+    def _states(self, buffer: RolloutBuffer) -> Tensor:
+        """Return states ``[B, S]`` of T + 1 steps."""
         assert buffer.central is not None, "a critic needs the true states of a rollout"
-        central = buffer.central.flatten(0, 1)
-        if self._config.baseline == "state":
-            return central, None
-        actions = functional.pad(buffer.actions, (0, 0, 0, 0, 0, 1))
-        return central, actions.view(len(central), buffer.team_size, -1)
+        return buffer.central.flatten(0, 1)

@@ -144,7 +144,7 @@ class PPOTrainer:
         if cfg.magnet_coef and not self.teaching.imitates:
             before |= {"magnet_kl": self._pull(buffer, init_state, length)}
         if self.critic is not None:
-            self.critic.train(buffer, returns, self._scaled, self.lr, imitates=self.teaching.imitates)
+            self.critic.train(buffer, returns, self._scaled, self.lr)
         self.minibatch_update.begin(buffer, length)
         for epoch in range(cfg.update_epochs):
             self._run_epoch(buffer, states, returns, length, epoch)
@@ -232,12 +232,11 @@ class PPOTrainer:
             self.critic.load_state_dict(state["critic"])
 
     def _compute_gae(self, buffer: RolloutBuffer) -> None:
-        """Recompute returns and advantages, from values and baselines of the critic where there is one."""
-        baselines = None if self.critic is None else self.critic.value(buffer)
+        """Recompute returns and advantages, from values of the critic where there is one."""
+        if self.critic is not None:
+            self.critic.value(buffer)
         next_value, next_done = buffer.next_value.clone(), buffer.next_done.clone()
         buffer.compute_gae(next_value, next_done, self.config.gamma, self.config.gae_lambda)
-        if baselines is not None:
-            torch.sub(buffer.returns, baselines, out=buffer.advantages)
 
     def _scaled(self, values: Tensor) -> Tensor:
         """Return values on the scale of the value loss."""
