@@ -11,10 +11,8 @@ export class PromiseCache<Result> {
     this.results.delete(key);
     this.results.set(key, result);
     result.catch(() => this.results.get(key) === result && this.results.delete(key));
-    for (const oldest of this.results.keys()) {
-      if (this.results.size <= this.capacity) break;
-      this.results.delete(oldest);
-    }
+    const [oldest] = this.results.keys();
+    if (this.results.size > this.capacity) this.results.delete(oldest);
     return result;
   }
 }

@@ -3,7 +3,7 @@
 
 import { wrapAngle } from "../spaces";
 import { ACTION_NAMES } from "../protocol.gen";
-import { type Axes, type Stick, defaultAxes } from "./axes";
+import { DEFAULT_AXES } from "./axes";
 import type { Bindings, Command } from "./bindings";
 
 const LEVELS = 127; // steps of an action entry
@@ -13,6 +13,7 @@ const WIDEST = 1.9; // largest angle between heading and aim [rad]
 const TURN_GAIN = 3.2; // turn command per angle to the aim [1/rad]
 const AIMED = 0.012; // angle within which the mech faces the aim [rad]
 const DEAD_ZONE = 0.14; // of a stick
+const STICKS = { aside: 0, walk: 1, turn: 2, tilt: 3 }; // axis of each in the standard mapping
 const STICK_PITCH = 1.6; // rate at which a stick pitches the view [rad/s]
 const PRESSED = 0.4; // value from which an analogue button counts as pressed
 const ECM = 64; // secondary level up to which a scout emits ECM instead of ECCM
@@ -54,7 +55,7 @@ export class Controls {
 
   constructor(
     public bindings: Bindings,
-    public settings: Axes = defaultAxes(),
+    public settings = DEFAULT_AXES,
   ) {}
 
   /** Press a key or mouse button; returns the command that it begins, null for none or a repeated one. */
@@ -85,11 +86,10 @@ export class Controls {
   /** Move the aim by the mouse [CSS px]. */
   turnBy(dx: number, dy: number, heading: number): void {
     const from = wrapAngle((this.aim ?? heading) - heading);
-    const { sensitivity, inverted } = this.settings;
-    const turn = TURN_PER_PIXEL * sensitivity;
+    const turn = TURN_PER_PIXEL * this.settings.sensitivity;
     const offset = Math.max(-WIDEST, Math.min(WIDEST, from - dx * turn));
     this.aim = wrapAngle(heading + offset);
-    this.tilt((inverted ? dy : -dy) * turn);
+    this.tilt(-dy * turn);
   }
 
   /** Read a gamepad after `elapsed` seconds, null without one; returns the commands that its buttons begin. */
@@ -149,14 +149,14 @@ export class Controls {
   }
 
   /** Return the value of the axis that does something. */
-  private level(what: Stick): number {
-    const { axis, inverted } = this.settings.sticks[what];
-    const value = stick(this.axes[axis] ?? 0);
-    return inverted ? -value : value;
+  private level(what: keyof typeof STICKS): number {
+    return stick(this.axes[STICKS[what]] ?? 0);
   }
 
+  /** Tilt the view up by an angle [rad], down where that is inverted. */
   private tilt(angle: number): void {
-    this.pitch = Math.max(-STEEPEST, Math.min(STEEPEST, this.pitch + angle));
+    const pitch = this.pitch + (this.settings.inverted ? -angle : angle);
+    this.pitch = Math.max(-STEEPEST, Math.min(STEEPEST, pitch));
   }
 
   private commandOf(has: (binding: Bindings[Command]) => boolean): Command | null {

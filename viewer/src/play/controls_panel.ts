@@ -1,7 +1,7 @@
 // The dialog of the controls: what every key and button does, and their assignment.
 
 import { button, checkbox, dialog, el, field, option, setText, textButton } from "../hud/dom";
-import { AXIS_LABELS, type Axes, SENSITIVITIES, STICKS } from "./axes";
+import { SENSITIVITIES } from "./axes";
 import { COMMANDS, type Command, bindButton, bindKey, buttonLabel, keyLabel } from "./bindings";
 import type { PilotInput } from "./input";
 
@@ -12,8 +12,7 @@ export class ControlsPanel {
   private readonly keys = new Map<Command, HTMLButtonElement>();
   private readonly buttons = new Map<Command, HTMLButtonElement>();
   private readonly mouse = el("select");
-  private readonly mouseInverted = checkbox();
-  private readonly sticks = STICKS.map(() => el("select"));
+  private readonly inverted = checkbox();
   private readonly warning = el("p", { class: "key-note problem-line", attributes: { role: "status" } });
   private readonly note = el("p", { class: "key-note soft", attributes: { role: "status" } });
 
@@ -47,28 +46,13 @@ export class ControlsPanel {
   }
 
   private axesGroup(): HTMLElement {
-    const axes = () =>
-      AXIS_LABELS.flatMap((label, axis) => [option(`${axis}`, label), option(`${axis}!`, `${label} inverted`)]);
-    const change = () => {
-      const sticks = STICKS.map(({ stick }, i) => {
-        const chosen = this.sticks[i].value;
-        return [stick, { axis: Number.parseInt(chosen, 10), inverted: chosen.endsWith("!") }];
-      });
-      this.input.setAxes({
-        sensitivity: Number(this.mouse.value),
-        inverted: this.mouseInverted.checked,
-        sticks: Object.fromEntries(sticks) as Axes["sticks"],
-      });
-    };
-    const fields = [this.mouse, this.mouseInverted, ...this.sticks];
-    for (const input of fields) input.addEventListener("change", change);
+    const change = () => this.input.setAxes({ sensitivity: Number(this.mouse.value), inverted: this.inverted.checked });
+    for (const input of [this.mouse, this.inverted]) input.addEventListener("change", change);
     this.mouse.append(...SENSITIVITIES.map((value) => option(String(value), `${value}×`)));
-    for (const select of this.sticks) select.append(...axes());
     return el("div", { class: "key-group" }, [
       el("h3", { text: "Mouse and sticks" }),
       field("Mouse sensitivity", this.mouse),
-      field("Mouse up tilts the view down", this.mouseInverted),
-      ...STICKS.map(({ label }, i) => field(`Gamepad: ${label.toLowerCase()}`, this.sticks[i])),
+      field("Mouse or stick up tilts the view down", this.inverted),
     ]);
   }
 
@@ -108,12 +92,9 @@ export class ControlsPanel {
       if (key) setText(key, keys.map(keyLabel).join("  ") || "–");
       if (pad) setText(pad, buttons.map(buttonLabel).join("  ") || "–");
     }
-    const { sensitivity, inverted, sticks } = this.input.controls.settings;
+    const { sensitivity, inverted } = this.input.controls.settings;
     this.mouse.value = String(sensitivity);
-    this.mouseInverted.checked = inverted;
-    STICKS.forEach(({ stick }, i) => {
-      this.sticks[i].value = `${sticks[stick].axis}${sticks[stick].inverted ? "!" : ""}`;
-    });
+    this.inverted.checked = inverted;
     setText(this.note, note);
   }
 }

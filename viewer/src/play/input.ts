@@ -2,7 +2,7 @@
 // the mouse aims once the page has captured it.
 
 import { recall, remember } from "../storage";
-import { type Axes, defaultAxes, parseAxes } from "./axes";
+import { type Axes, DEFAULT_AXES, parseAxes } from "./axes";
 import type { Command } from "./bindings";
 import { Controls, type PadState, stick } from "./controls";
 import { TouchPad } from "./touch";
@@ -76,7 +76,7 @@ export class PilotInput {
 
   /** Set mouse and sticks, and remember them; null sets the defaults. */
   setAxes(axes: Axes | null): void {
-    this.controls.settings = axes ?? defaultAxes();
+    this.controls.settings = axes ?? DEFAULT_AXES;
     remember("axes", axes ? JSON.stringify(axes) : "");
   }
 
