@@ -10,13 +10,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import get_args
 
 from echelon.arena.database import MAX_ROWS, Database, StoreError
 from echelon.arena.glicko2 import GameResult, Glicko2Config, Glicko2Rating
 from echelon.arena.league import KINDS, League, LeagueEntry, utc_now
 from echelon.arena.matchmaking import Fixture
-from echelon.config import PilotSkill
 from echelon.runs import runs_home
 from echelon.state_files import require_utf8
 
@@ -278,7 +276,6 @@ class Store(Database):
 
 
 ENV_SETTING = "env"
-SCRIPTED_LEVELS: tuple[str, ...] = get_args(PilotSkill)
 DEFAULT_LEVELS = ("trivial", "easy", "medium", "hard", "expert")
 
 

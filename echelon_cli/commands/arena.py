@@ -4,16 +4,14 @@ Commands that only read the league load neither torch nor Warp.
 """
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from echelon.jobs.config_layers import did_you_mean
+from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.status import JobStatus
-from echelon.runs import RunNotFoundError
 from echelon_cli import arena_job, arena_tables, job, output
 from echelon_cli.arena_job import find_entry_id, open_league
 from echelon_cli.devices import require_device
@@ -34,6 +32,7 @@ from echelon_cli.options import (
     one_of,
     option,
 )
+from echelon_cli.players import find_player
 
 if TYPE_CHECKING:
     from echelon_cli.follow import Follower
@@ -200,19 +199,12 @@ def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> Non
 def add(
     what: Annotated[
         list[str],
-        argument(
-            "RUN|CHECKPOINT|LEVEL|FILE",
-            "Policies or scripted levels, or one .json file of arena export.",
-            complete_runs,
-        ),
+        argument("RUN|CHECKPOINT|LEVEL|FILE", "Policies, levels, or one .json file of arena export.", complete_runs),
     ],
     kind: Annotated[
         str,
         option(
-            "--kind",
-            "Kind of the entries.",
-            "candidate|commander|exploiter",
-            one_of("candidate", "commander", "exploiter"),
+            "--kind", "Kind of entries.", "candidate|commander|exploiter", one_of("candidate", "commander", "exploiter")
         ),
     ] = "candidate",
     label: Annotated[str, option("--label", "Display name of the entry; default: the policy's.", "NAME")] = "",
@@ -222,47 +214,33 @@ def add(
     as_json: JsonFlag = False,
 ) -> None:
     """Add policies, scripted levels or an exported league. The first policy fixes the game of the league."""
-    from echelon.arena.store import SCRIPTED_LEVELS, add_level
+    from echelon.arena.store import add_level
 
     if len(what) == 1 and what[0].endswith(".json"):
         return _import(Path(what[0]), as_json)
-    added = []
+    players, added = [find_player(name) for name in what], []
+    if led := [player.title for player in players if player.commander]:
+        raise ConfigError(f"entry {led[0]!r} has a commander, expected a policy or a level; a league runs no code")
     with open_league(create=True) as store:
         against = find_entry_id(store, target) if target else ""
-        for name in what:
-            level = name.removeprefix("heuristic:")
-            if level in SCRIPTED_LEVELS and not Path(name).exists():
-                added.append(add_level(store, level))
+        for player in players:
+            if player.path is None:
+                added.append(add_level(store, player.name))
                 continue
             from echelon.arena.submit import submit
 
-            added.append(submit(store, _policy(name, SCRIPTED_LEVELS), kind=kind, label=label, target=against))
+            added.append(submit(store, player.path, kind=kind, label=label, target=against))
     rows = [{"id": e.entry_id, "name": e.name, "kind": e.kind, "path": e.ckpt_path} for e in added]
     output.show_json(rows) if as_json else output.show_table(
         ("name", "kind", "path"), [list(r.values())[1:] for r in rows]
     )
 
 
-def _policy(name: str, levels: Sequence[str]) -> Path:
-    """Return the path of a run's or checkpoint's policy; ``RunNotFoundError`` suggests the nearest level."""
-    from echelon.arena.standings import policy_path
-
-    try:
-        return policy_path(name)
-    except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error}; it is no level either{did_you_mean(name, levels)}") from None
-
-
 @app.command("edit")
 def edit(
     remove: Annotated[
         str | None,
-        option(
-            "--remove",
-            "Remove an entry. One with matches is retired instead, since other ratings depend on them.",
-            "ENTRY",
-            complete_entries,
-        ),
+        option("--remove", "Remove an entry; one that has played is retired instead.", "ENTRY", complete_entries),
     ] = None,
     keep: Annotated[
         int | None, option("--keep", "Retire the weakest commanders beyond this number; default: none.", min=0)

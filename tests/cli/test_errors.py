@@ -84,7 +84,8 @@ MISTAKES = (
     ("sweep start --resume latest", 3, "no sweep"),
     ("sweep start --resume x --trials 3", 2, "as it was planned"),
     ("sweep show nowhere", 3, "does not exist"),
-    ("arena add hards", 3, "it is no level either, did you mean 'hard'?"),
+    ("arena add hards", 3, "did you mean 'hard'?"),
+    ("arena add commander:c.py+hard", 2, "has a commander, expected a policy or a level"),
     ("arena run --scheme chess", 2, "arena.scheme is 'chess'"),
     ("arena run --rounds 0", 2, "arena.rounds is 0"),
     ("arena run --set ppo.lr=1", 2, "is no option of the game"),
@@ -118,7 +119,7 @@ MISTAKES = (
     ("world nobody", 3, "run 'nobody' does not exist"),
 )
 
-FOUND_LATER = ("train --device cuda --detach", "arena add hards", "arena run --scheme chess", "arena run --rounds 0")
+FOUND_LATER = ("train --device cuda --detach", "arena run --scheme chess", "arena run --rounds 0")
 """Mistakes that are found once there is a runs folder."""
 
 
