@@ -131,10 +131,7 @@ TrainedPresetOption = Annotated[
 GamePresetOption = Annotated[
     str | None,
     option(
-        "--preset",
-        "Preset whose game is played; default: the first policy's game, without one quickstart's.",
-        "NAME",
-        complete_presets,
+        "--preset", "Preset of the game; default: the first policy's game, else quickstart's.", "NAME", complete_presets
     ),
 ]
 
@@ -146,9 +143,7 @@ PacksOption = Annotated[int | None, option("--packs", "Packs of five mechs per t
 
 MapsOption = Annotated[
     MapKind | None,
-    option(
-        "--maps", "Maps with the zone anywhere (any) or equal path costs for both teams (path); default: the game's."
-    ),
+    option("--maps", "Maps with the zone anywhere (any) or equal path costs for teams (path); default: the game's."),
 ]
 
 SecondsOption = Annotated[
@@ -159,10 +154,7 @@ HeightOption = Annotated[int | None, option("--height", "Map height [vox]; defau
 
 RatioOption = Annotated[
     float | None,
-    option(
-        "--max-distance-ratio",
-        "Greatest ratio of the teams' straight distances to the zone; 0: any; default: the game's.",
-    ),
+    option("--max-distance-ratio", "Greatest ratio of straight distances to the zone; 0: any; default: the game's."),
 ]
 
 WeaponOption = Annotated[
@@ -180,9 +172,7 @@ JsonFlag = Annotated[bool, option("--json", "Print JSON instead of text.")]
 NotifyOption = Annotated[
     list[str] | None,
     option(
-        "--notify",
-        "Report end, failure and alerts to a URL of apprise, such as ntfys://ntfy.sh/TOPIC; may be repeated.",
-        "URL",
+        "--notify", "Report ends and alerts to a URL of apprise, such as ntfys://ntfy.sh/TOPIC; may be repeated.", "URL"
     ),
 ]
 
@@ -230,12 +220,7 @@ PolicyArgument = Annotated[
 
 FilterOption = Annotated[
     str | None,
-    option(
-        "--filter",
-        "Only runs that match, such as 'state:running eval>50% -tag:old'; default: all.",
-        "QUERY",
-        complete_filter,
-    ),
+    option("--filter", "Only runs such as 'state:running eval>50% -tag:old'; default: all.", "QUERY", complete_filter),
 ]
 
 PresetOption = Annotated[

@@ -33,9 +33,7 @@ def branch(
     chosen: Annotated[
         list[str] | None,
         option(
-            "--set",
-            "Pilot of a mech (B2) or team (red): a level, a run, a checkpoint, a league entry, champion.",
-            "MECH|TEAM=PILOT",
+            "--set", "Pilot of mech B2 or team red: level, run, checkpoint, league entry, champion.", "MECH|TEAM=PILOT"
         ),
     ] = None,
     changes: Annotated[
@@ -52,9 +50,7 @@ def branch(
     mean: Annotated[bool, option("--mean", "Policies use their mean action, not a sample.")] = False,
     record: Annotated[
         Path | None,
-        option(
-            "--out", "Folder in which the median and the two extreme continuations are recorded.", "DIR", short="-o"
-        ),
+        option("--out", "Folder in which the median and two extreme continuations are recorded.", "DIR", short="-o"),
     ] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,

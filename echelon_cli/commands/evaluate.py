@@ -47,10 +47,7 @@ def evaluate(
     opponent: Annotated[
         str | None,
         option(
-            "--opponent",
-            f"Opponent; champion plays mean actions, other policies sample theirs; default: heuristic:{SKILL}.",
-            PILOTS,
-            complete_policies,
+            "--opponent", f"Opponent; only champion plays mean actions; default: {SKILL}.", PILOTS, complete_policies
         ),
     ] = None,
     weapon_prob: WeaponOption = 1.0,
@@ -81,12 +78,7 @@ def evaluate(
     threads: ThreadsOption = 0,
     resume: Annotated[
         str | None,
-        option(
-            "--resume",
-            "Resume a stopped or crashed evaluation; recorded matches are not played again.",
-            "RUN",
-            complete_runs,
-        ),
+        option("--resume", "Resume a stopped or crashed evaluation after its last match.", "RUN", complete_runs),
     ] = None,
     detach: DetachFlag = False,
     queue: QueueFlag = False,

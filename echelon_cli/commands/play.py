@@ -38,10 +38,7 @@ def play(
     ] = "",
     team: Annotated[str, option("--team", "Your team.", "blue|red", one_of("blue", "red"))] = "blue",
     chassis: Annotated[
-        str,
-        option(
-            "--class", "Class of your mech; default: the first.", "scout|light|medium|heavy", one_of(*CHOICES["class"])
-        ),
+        str, option("--class", "Mech class; default: the first.", "scout|light|medium|heavy", one_of(*CHOICES["class"]))
     ] = "",
     mates: Annotated[
         str,

@@ -35,12 +35,7 @@ def queue(
     runs: Annotated[list[str] | None, argument("[RUN]...", "Queued runs to move or remove.", complete_queued)] = None,
     move: Annotated[
         str | None,
-        option(
-            "--move",
-            "Move RUN to a place among the waiting runs: first, last, or a number from 1.",
-            "PLACE",
-            one_of(*PLACES),
-        ),
+        option("--move", "Move RUN among the waiting runs: first, last, or a number from 1.", "PLACE", one_of(*PLACES)),
     ] = None,
     rm: Annotated[
         bool, option("--rm", "Remove RUN from the queue; the folder of one that never ran is deleted.")
@@ -49,10 +44,7 @@ def queue(
     slots: Annotated[
         list[str] | None,
         option(
-            "--slots",
-            "Runs that a device takes at a time, such as cpu=2 or cuda:0=1; default: 1. May be repeated.",
-            "DEVICE=N",
-            complete_slots,
+            "--slots", "Runs at once by device, such as cpu=2; default: 1; may be repeated.", "DEVICE=N", complete_slots
         ),
     ] = None,
     launcher: Annotated[

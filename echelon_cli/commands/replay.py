@@ -164,10 +164,7 @@ def export(
     out: Annotated[
         Path | None,
         option(
-            "--out",
-            "Output file: .html is a page with viewer, .ecr the replay alone; default: NAME.html.",
-            "FILE",
-            short="-o",
+            "--out", "File: .html is a page with viewer, .ecr the replay alone; default: NAME.html.", "FILE", short="-o"
         ),
     ] = None,
     force: ForceFlag = False,

@@ -78,22 +78,13 @@ app = typer.Typer(
 SortOption = Annotated[
     str | None,
     option(
-        "--sort",
-        "Sort by a field of --filter, such as eval or ladder: largest first, text from A; default: newest first.",
-        "FIELD",
-        complete_fields,
+        "--sort", "Sort by a field of --filter: largest first, text from A; default: newest.", "FIELD", complete_fields
     ),
 ]
 
 
 ColumnsOption = Annotated[
-    str | None,
-    option(
-        "--columns",
-        "More columns, separated by commas: group, tags, notes, variant, or fields of the configuration.",
-        "NAMES",
-        complete_columns,
-    ),
+    str | None, option("--columns", "More columns, such as group,tags,notes,variant,ppo.lr.", "NAMES", complete_columns)
 ]
 LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
     "group": lambda row: row.group or "-",
@@ -229,12 +220,7 @@ def compare(
     names: Annotated[list[str], argument("RUN|PRESET", "Runs, or presets.", complete_sides)],
     chart: Annotated[
         str | None,
-        option(
-            "--chart",
-            "Overlay a chart of the dashboard, such as wins, return, speed, losses or entropy.",
-            "NAME",
-            one_of(*CHOICES["chart"]),
-        ),
+        option("--chart", "Overlay a dashboard chart, such as wins or return.", "NAME", one_of(*CHOICES["chart"])),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -36,10 +36,7 @@ HostOption = Annotated[
 AllowHostOption = Annotated[
     list[str] | None,
     option(
-        "--allow-host",
-        "Further host name of this server, such as a proxy's.",
-        "NAME[:PORT]",
-        envvar="ECHELON_ALLOW_HOST",
+        "--allow-host", "Further name of this server, such as a proxy's.", "NAME[:PORT]", envvar="ECHELON_ALLOW_HOST"
     ),
 ]
 LeagueOption = Annotated[

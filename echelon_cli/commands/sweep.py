@@ -51,19 +51,13 @@ def start(
     vary: Annotated[
         list[str] | None,
         option(
-            "--vary",
-            "Vary an option: A,B,C or LOW..HIGH, with :log, :step=S or :points=N after it; may be repeated.",
-            "KEY=VALUES",
-            complete_keys,
+            "--vary", "Values A,B,C or LOW..HIGH[:log|:step=S|:points=N]; may be repeated.", "KEY=VALUES", complete_keys
         ),
     ] = None,
     ablate: Annotated[
         list[str] | None,
         option(
-            "--ablate",
-            "Train a variant: an ablation, a baseline, all 'ablations' or 'baselines', or KEY=VALUE[,...].",
-            "NAME",
-            complete_ablations,
+            "--ablate", "Variants: NAME, all ablations or baselines, or KEY=VALUE[,...].", "NAME", complete_ablations
         ),
     ] = None,
     preset: TrainedPresetOption = None,
