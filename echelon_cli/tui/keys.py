@@ -1,7 +1,7 @@
 """Key tables: one ``Key`` is a binding, an entry of the key bar and a line of the help; and the key bar itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from rich.cells import cell_len
@@ -15,7 +15,7 @@ ALL_ROWS = 1_000_000
 """More rows than any list has."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Key:
     """One action bound to one or more keys."""
 
@@ -26,6 +26,7 @@ class Key:
     """Label in the key bar; empty for keys that only the help lists."""
     help: str
     """Empty where the help of another key covers this one."""
+    _: KW_ONLY
     shown: str = ""
     """How the key is written; its first name if empty."""
     rank: int = 5
@@ -45,21 +46,18 @@ class Key:
 
 def move_keys(noun: str, *, pages: bool = False) -> tuple[Key, ...]:
     """Return the keys that move a cursor through rows: a row, to the ends and, where asked for, a page."""
-    page = (
-        Key(keys="pageup", action="page(-1)", label="", help="page up"),
-        Key(keys="pagedown", action="page(1)", label="", help="page down"),
-    )
+    page = (Key("pageup", "page(-1)", "", "page up"), Key("pagedown", "page(1)", "", "page down"))
     return (
-        Key(keys="up,k", action="move(-1)", label="", help=f"previous {noun}"),
-        Key(keys="down,j", action="move(1)", label="", help=f"next {noun}"),
+        Key("up,k", "move(-1)", "", f"previous {noun}"),
+        Key("down,j", "move(1)", "", f"next {noun}"),
         *(page if pages else ()),
-        Key(keys="home", action=f"move({-ALL_ROWS})", label="", help=f"first {noun}"),
-        Key(keys="end", action=f"move({ALL_ROWS})", label="", help=f"last {noun}"),
+        Key("home", f"move({-ALL_ROWS})", "", f"first {noun}"),
+        Key("end", f"move({ALL_ROWS})", "", f"last {noun}"),
     )
 
 
 def back_key(help: str, *, label: str = "back", rank: int = 2) -> Key:
-    return Key(keys="escape", shown="esc", action="back", label=label, help=help, rank=rank)
+    return Key("escape", "back", label, help, shown="esc", rank=rank)
 
 
 def bindings(keys: Sequence[Key]) -> list[Any]:

@@ -274,7 +274,7 @@ def test_arrange_limits_rows_to_maximum():
 
 
 def test_key_bar_drops_least_important_keys():
-    keys = [Key(keys=str(n), action="", label="label", help="", rank=n) for n in range(5)]
+    keys = [Key(str(n), "", "label", "", rank=n) for n in range(5)]
     assert [k.rank for k in visible_keys(keys, 31)] == [0, 1, 2]
     assert visible_keys(keys, 3) == []
 

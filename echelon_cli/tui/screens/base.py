@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from echelon_cli.tui.app import Dashboard
 
 COMMON_KEYS: tuple[Key, ...] = (
-    Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and terms", rank=0),
-    Key(keys="q", action="app.leave", label="quit", help="quit; runs continue in the background", rank=1),
-    Key(keys="ctrl+c", action="app.leave", label="", help="quit", always=True),
-    Key(keys="ctrl+z", action="app.suspend_process", label="", help="", always=True),
-    Key(keys="y", action="app.copy(False)", label="", help="copy the name, address or visible lines"),
-    Key(keys="Y", action="app.copy(True)", label="", help="copy the whole screen"),
-    Key(keys="g", action="app.glyphs", label="", help="switch glyphs: braille, blocks, ASCII"),
-    Key(keys="T", action="app.background", label="", help="switch colours for a dark or light background"),
-    Key(keys="ctrl+p", action="app.command_palette", label="", help="command palette"),
+    Key("question_mark", "app.help", "help", "keys and terms", shown="?", rank=0),
+    Key("q", "app.leave", "quit", "quit; runs continue in the background", rank=1),
+    Key("ctrl+c", "app.leave", "", "quit", always=True),
+    Key("ctrl+z", "app.suspend_process", "", "", always=True),
+    Key("y", "app.copy(False)", "", "copy the name, address or visible lines"),
+    Key("Y", "app.copy(True)", "", "copy the whole screen"),
+    Key("g", "app.glyphs", "", "switch glyphs: braille, blocks, ASCII"),
+    Key("T", "app.background", "", "switch colours for a dark or light background"),
+    Key("ctrl+p", "app.command_palette", "", "command palette"),
 )
 
 RUN_KEYS: tuple[Key, ...] = (
-    Key(keys="s", action="stop", label="stop", help="finish the current update, save and stop the run", rank=3),
-    Key(keys="r", action="resume", label="resume", help="resume an ended run from its latest checkpoint", rank=3),
-    Key(keys="c", action="save", label="checkpoint", help="save a checkpoint after the current update", rank=6),
-    Key(keys="N", action="clone", label="clone", help="configure a new run like this one", rank=8),
-    Key(keys="w", action="matches", label="matches", help="recorded matches of the run", rank=6),
+    Key("s", "stop", "stop", "finish the current update, save and stop the run", rank=3),
+    Key("r", "resume", "resume", "resume an ended run from its latest checkpoint", rank=3),
+    Key("c", "save", "checkpoint", "save a checkpoint after the current update", rank=6),
+    Key("N", "clone", "clone", "configure a new run like this one", rank=8),
+    Key("w", "matches", "matches", "recorded matches of the run", rank=6),
 )
 
 

@@ -22,30 +22,26 @@ from echelon_cli.tui.widgets.tabs import Tabs
 MAX_PAGES = 6
 
 PANEL_KEYS: tuple[Key, ...] = (
-    Key(keys="z", action="maximise", label="maximise", help="show one panel alone, or all again", rank=5),
-    Key(
-        keys="slash", shown="/", action="filter", label="find", help="show panels that match words or a pattern", rank=6
-    ),
-    Key(keys="tab", action="next(1)", label="", help="next panel"),
-    Key(keys="shift+tab", action="next(-1)", label="", help="previous panel"),
-    Key(keys="1", shown=f"1 to {MAX_PAGES}", action="page(1)", label="", help="page of panels"),
-    *(Key(keys=str(n), action=f"page({n})", label="", help="") for n in range(2, MAX_PAGES + 1)),
-    Key(keys="right", action="turn(1)", label="", help="next page, or move the crosshair right"),
-    Key(keys="left", action="turn(-1)", label="", help="previous page, or move the crosshair left"),
+    Key("z", "maximise", "maximise", "show one panel alone, or all again", rank=5),
+    Key("slash", "filter", "find", "show panels that match words or a pattern", shown="/", rank=6),
+    Key("tab", "next(1)", "", "next panel"),
+    Key("shift+tab", "next(-1)", "", "previous panel"),
+    Key("1", "page(1)", "", "page of panels", shown=f"1 to {MAX_PAGES}"),
+    *(Key(str(n), f"page({n})", "", "") for n in range(2, MAX_PAGES + 1)),
+    Key("right", "turn(1)", "", "next page, or move the crosshair right"),
+    Key("left", "turn(-1)", "", "previous page, or move the crosshair left"),
 )
 
 CHART_KEYS: tuple[Key, ...] = (
-    Key(keys="x", action="x_axis", label="axis", help="x axis: steps, time or episodes", rank=7),
-    Key(
-        keys="plus,equals_sign", shown="+", action="zoom(1)", label="", help="zoom in at the crosshair or newest value"
-    ),
-    Key(keys="minus", shown="-", action="zoom(-1)", label="", help="zoom out"),
-    Key(keys="0", action="reset_zoom", label="", help="show the whole axis, remove the crosshair"),
-    Key(keys="shift+left,less_than_sign", shown="<", action="pan(-1)", label="", help="move left while zoomed in"),
-    Key(keys="shift+right,greater_than_sign", shown=">", action="pan(1)", label="", help="move right while zoomed in"),
-    Key(keys="v", action="crosshair", label="crosshair", help="crosshair; arrow keys and clicks move it", rank=8),
-    Key(keys="L", action="log_scale", label="", help="log scale for metrics that are always positive"),
-    Key(keys="a", action="smoothing", label="smoothing", help="smoothing: default, strong, none, weak", rank=8),
+    Key("x", "x_axis", "axis", "x axis: steps, time or episodes", rank=7),
+    Key("plus,equals_sign", "zoom(1)", "", "zoom in at the crosshair or newest value", shown="+"),
+    Key("minus", "zoom(-1)", "", "zoom out", shown="-"),
+    Key("0", "reset_zoom", "", "show the whole axis, remove the crosshair"),
+    Key("shift+left,less_than_sign", "pan(-1)", "", "move left while zoomed in", shown="<"),
+    Key("shift+right,greater_than_sign", "pan(1)", "", "move right while zoomed in", shown=">"),
+    Key("v", "crosshair", "crosshair", "crosshair; arrow keys and clicks move it", rank=8),
+    Key("L", "log_scale", "", "log scale for metrics that are always positive"),
+    Key("a", "smoothing", "smoothing", "smoothing: default, strong, none, weak", rank=8),
 )
 """Keys of screens with charts; the mouse wheel zooms at the pointer."""
 

@@ -62,10 +62,10 @@ class HelpScreen(PagerScreen):
 
     KEYS = (
         back_key("close the help", rank=0),
-        Key(keys="up,k", action="scroll(-1)", label="", help="line up"),
-        Key(keys="down,j", action="scroll(1)", label="", help="line down"),
-        Key(keys="pageup", action="page(-1)", label="", help="page up"),
-        Key(keys="pagedown,space", shown="space", action="page(1)", label="more", help="page down", rank=1),
+        Key("up,k", "scroll(-1)", "", "line up"),
+        Key("down,j", "scroll(1)", "", "line down"),
+        Key("pageup", "page(-1)", "", "page up"),
+        Key("pagedown,space", "page(1)", "more", "page down", shown="space", rank=1),
     )
     BINDINGS = bindings(KEYS)
 

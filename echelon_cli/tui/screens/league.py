@@ -45,8 +45,8 @@ class LeagueScreen(SelectionScreen):
     KEYS = (
         back_key("close the league"),
         *move_keys("entry"),
-        Key(keys="enter", action="watch", label="watch", help="watch the newest recorded match of the entry", rank=3),
-        Key(keys="p", action="play", label="play", help="play a round in the background", rank=4),
+        Key("enter", "watch", "watch", "watch the newest recorded match of the entry", rank=3),
+        Key("p", "play", "play", "play a round in the background", rank=4),
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)

@@ -155,9 +155,7 @@ class MatchesScreen(TableScreen):
 
     KEYS = (
         back_key("close the matches"),
-        Key(
-            keys="enter", action="open", label="watch", help="open the match in a browser, or show its address", rank=2
-        ),
+        Key("enter", "open", "watch", "open the match in a browser, or show its address", rank=2),
         *move_keys("match", pages=True),
     )
     BINDINGS = bindings(KEYS)

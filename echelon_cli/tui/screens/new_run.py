@@ -240,12 +240,12 @@ class NewRunScreen(BaseScreen):
 
     KEYS = (
         back_key("close; changes stay for the next time"),
-        Key(keys="ctrl+s", shown="^s", action="start", label="start", help="start the run", rank=1),
-        Key(keys="enter", action="edit", label="edit", help="edit the value, or unfold the group", rank=2),
-        Key(keys="slash", shown="/", action="find", label="find", help="find options by words", rank=3),
-        Key(keys="p", action="preset", label="preset", help="next preset", rank=5),
-        Key(keys="u", action="undo", label="undo", help="reset the row to the preset", rank=6),
-        Key(keys="U", action="reset", label="", help="reset every option to the preset"),
+        Key("ctrl+s", "start", "start", "start the run", shown="^s", rank=1),
+        Key("enter", "edit", "edit", "edit the value, or unfold the group", rank=2),
+        Key("slash", "find", "find", "find options by words", shown="/", rank=3),
+        Key("p", "preset", "preset", "next preset", rank=5),
+        Key("u", "undo", "undo", "reset the row to the preset", rank=6),
+        Key("U", "reset", "", "reset every option to the preset"),
         *move_keys("option", pages=True),
     )
     BINDINGS = bindings(KEYS)

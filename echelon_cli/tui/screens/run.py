@@ -26,10 +26,10 @@ class RunScreen(RunActions, ChartScreen):
     KEYS = (
         back_key("back to all panels, then to the runs", label="runs", rank=4),
         *PANEL_KEYS,
-        Key(keys="h", action="hide", label="", help="hide the focused panel"),
-        Key(keys="H", action="unhide", label="", help="show hidden panels"),
-        Key(keys="b", action="ghost", label="baseline", help="show or hide the baseline behind every chart", rank=8),
-        Key(keys="l", action="log", label="log", help="the whole log", rank=5),
+        Key("h", "hide", "", "hide the focused panel"),
+        Key("H", "unhide", "", "show hidden panels"),
+        Key("b", "ghost", "baseline", "show or hide the baseline behind every chart", rank=8),
+        Key("l", "log", "log", "the whole log", rank=5),
         *RUN_KEYS,
         *CHART_KEYS,
     )

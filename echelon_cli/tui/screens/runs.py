@@ -90,46 +90,25 @@ class RunsScreen(RunActions, TableScreen):
     """All runs of a folder."""
 
     KEYS = (
-        Key(keys="enter", action="open", label="open", help="open the selected run", rank=2),
-        Key(
-            keys="a", action="league", label="league", help="the league: ratings, head-to-head scores, matches", rank=5
-        ),
-        Key(keys="n", action="new", label="new", help="configure and start a run", rank=4),
-        Key(
-            keys="slash",
-            shown="/",
-            action="filter",
-            label="filter",
-            help="filter runs: words, state:running, eval>50%",
-            rank=4,
-        ),
-        Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
-        Key(keys="O", action="reverse", label="", help="reverse the order"),
-        Key(
-            keys="e",
-            action="seeds",
-            label="seeds",
-            help="one row for the runs that differ only in their seed: mean, 95 % interval by Student's t",
-            rank=8,
-        ),
+        Key("enter", "open", "open", "open the selected run", rank=2),
+        Key("a", "league", "league", "the league: ratings, head-to-head scores, matches", rank=5),
+        Key("n", "new", "new", "configure and start a run", rank=4),
+        Key("slash", "filter", "filter", "filter runs: words, state:running, eval>50%", shown="/", rank=4),
+        Key("o", "order", "order", "sort by the next column", rank=5),
+        Key("O", "reverse", "", "reverse the order"),
+        Key("e", "seeds", "seeds", "one row for runs that differ in their seed: mean with 95 % interval", rank=8),
         *RUN_KEYS,
-        Key(keys="space", action="mark", label="mark", help="mark or unmark the run for comparison", rank=7),
-        Key(keys="m", action="compare", label="compare", help="compare the marked runs", rank=6),
-        Key(
-            keys="b",
-            action="baseline",
-            label="baseline",
-            help="make the run the baseline: first in the list, behind the charts, in every comparison",
-            rank=8,
-        ),
+        Key("space", "mark", "mark", "mark or unmark the run for comparison", rank=7),
+        Key("m", "compare", "compare", "compare the marked runs", rank=6),
+        Key("b", "baseline", "baseline", "make it the baseline of lists, charts and comparisons", rank=8),
         *(
-            Key(keys=str(n), shown=f"1 to {len(VIEWS)}", action=f"view({n})", label="", help=help)
+            Key(str(n), f"view({n})", "", help, shown=f"1 to {len(VIEWS)}")
             for n, help in enumerate(("kind of job", *[""] * (len(VIEWS) - 1)), start=1)
         ),
-        Key(keys="right", action="turn(1)", label="", help="next kind of job"),
-        Key(keys="left", action="turn(-1)", label="", help="previous kind of job"),
+        Key("right", "turn(1)", "", "next kind of job"),
+        Key("left", "turn(-1)", "", "previous kind of job"),
         *move_keys("run", pages=True),
-        Key(keys="escape", action="clear", label="", help="clear the filter"),
+        Key("escape", "clear", "", "clear the filter"),
     )
     BINDINGS = bindings(KEYS)
 

@@ -56,9 +56,9 @@ class SweepScreen(RunActions, SelectionScreen):
     KEYS = (
         back_key("back to the runs", label="runs"),
         *move_keys("trial"),
-        Key(keys="enter", action="open_trial", label="open", help="open the run of the trial", rank=3),
-        Key(keys="s", action="stop", label="stop", help="save and stop the running trials and the sweep", rank=4),
-        Key(keys="r", action="resume", label="resume", help="resume a sweep that was stopped", rank=4),
+        Key("enter", "open_trial", "open", "open the run of the trial", rank=3),
+        Key("s", "stop", "stop", "save and stop the running trials and the sweep", rank=4),
+        Key("r", "resume", "resume", "resume a sweep that was stopped", rank=4),
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
