@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from echelon_cli.follow import Follower
 
 PRESET, LEAGUE = "redteam", "league"
-FROM_TARGET, FROM_NOTHING = "target", "nothing"
+FROM_TARGET, FROM_VALUE, FROM_NOTHING = "target", "value", "nothing"
 COPY = "target"
 SHARES = "10,25,50,100"
 KEPT_SECTIONS = ("env", "model", "ppo")
@@ -43,6 +43,8 @@ OWN = ("total_steps", "start_from", "opponents.champion", "eval.skill", "eval.ev
 """Fields that the red team decides alone."""
 AUX_COEF = 0.01
 """Coefficient where another policy has a head that predicts observations, and the target has none."""
+VALUE_ATTACK = 1.0
+"""Weight of ``opponents.value_attack`` for attackers that start so."""
 NEW_NETWORK = {"start_from": "", "ppo.lr": 1e-3}
 
 
@@ -69,13 +71,17 @@ def prepare(
     rungs = tuple(sorted({math.ceil(share * total) for share in shares_of(shares)}))
     own_values = {"total_steps": rungs[-1], "opponents.champion": str(copy)}
     base, copies = _base(target.meta, {**(overrides or {}), **own_values}), {copy: target}
+    starts: dict[str, dict[str, Any]] = {
+        FROM_TARGET: {"start_from": str(copy)},
+        FROM_VALUE: {"start_from": str(copy), "opponents.value_attack": VALUE_ATTACK},
+        FROM_NOTHING: NEW_NETWORK,
+    }
     variants = []
     for each in dict.fromkeys(origins or default_origins(target)):
-        params = {"start_from": str(copy)} if each == FROM_TARGET else NEW_NETWORK
-        if each not in (FROM_TARGET, FROM_NOTHING):
+        if each not in starts:
             source, other = _opponent(each, target), root / f"from-{len(copies)}"
-            copies[other], params = source, {"start_from": str(other), **_network(source.meta, base)}
-        variants.append(Variant(name=each, params=params))
+            copies[other], starts[each] = source, {"start_from": str(other), **_network(source.meta, base)}
+        variants.append(Variant(name=each, params=starts[each]))
     preset = flatten(asdict(get_preset(base["preset"])))
     name = find_run(name).id if name == LATEST else name
     values = {

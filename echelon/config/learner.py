@@ -311,6 +311,9 @@ class RunConfig:
         # an episode's final central state is not kept
         fits = self.model.critic == "own" or not self.env.truncation_bootstraps
         require(fits, "model.critic", self.model.critic, "'own' unless env.truncation_bootstraps = false")
+        fits = not (self.opponents.value_attack and self.env.truncation_bootstraps)
+        expected = "0 unless env.truncation_bootstraps = false"
+        require(fits, "opponents.value_attack", self.opponents.value_attack, expected)
         require(self.env.gamma == self.ppo.gamma, "env.gamma", self.env.gamma, f"ppo.gamma = {self.ppo.gamma}")
         require(
             self.model.kind == "classic" or self.env.obs_layout == "suite",

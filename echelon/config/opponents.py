@@ -165,6 +165,8 @@ class OpponentConfig:
     """Opponent of opponents.mix.champion: the shipped champion, a run, checkpoint, league entry or exported file."""
     champion_mean: bool = False
     """Let opponents.champion play its mean actions, in training and evaluations; otherwise it samples."""
+    value_attack: Annotated[float, Interval(ge=0.0, le=100.0)] = 0.0
+    """Weight of the fall of the value that opponents.champion gives its own position, a shaped reward."""
     league: LeagueConfig = field(default_factory=LeagueConfig)
     """Participation in the league, where mix includes it."""
 
@@ -172,6 +174,8 @@ class OpponentConfig:
         require_fields(self, "opponents")
         label, policy = Path(self.champion).name, "a run, a checkpoint, a league entry, a file or champion"
         require(bool(label) and level_of(label) is None, "opponents.champion", self.champion, policy)
+        fits = not self.value_attack or self.mix.shares["champion"] == 1.0
+        require(fits, "opponents.value_attack", self.value_attack, "0 unless opponents.mix has the champion alone")
         target, expected = self.league.target, "empty where opponents.mix.league is 0; try --opponents exploiter"
         require(not target or self.mix.league > 0, "opponents.league.target", target, expected)
 

@@ -48,6 +48,7 @@ from echelon.training.ppo.optimizer import WeightAverage
 from echelon.training.ppo.rollouts import Rollouts
 from echelon.training.ppo.teacher import teaching_at
 from echelon.training.ppo.trainer import PPOTrainer, schedule_factor
+from echelon.training.ppo.value_attack import ValueAttack
 from echelon.training.records import EpisodeStats, RowLayout
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.devices import observation_dtype, resolve_device, set_determinism
@@ -181,7 +182,9 @@ class Session:
         played = copy.deepcopy(self.policy) if ppo.overlap else self.policy
         actor = Actor(self.env, played, ppo, buffer.actions.device, pool=self.pool, teacher=teacher)
         episodes, bootstraps = CollectedEpisodes(self.env.sizes.num_envs), config.env.truncation_bootstraps
-        parts = RolloutParts(actor, buffer, episodes, self.opponents, bootstraps)
+        coef = config.opponents.value_attack
+        attack = ValueAttack(self.opponents, coef, ppo.rollout_steps) if coef else None
+        parts = RolloutParts(actor, buffer, episodes, self.opponents, bootstraps, attack)
         self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * config.num_envs)
         self.rollouts = Rollouts(self.collector, self.trainer, self.policy, self.profiler)
 

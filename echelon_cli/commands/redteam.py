@@ -39,9 +39,7 @@ def redteam(
     ] = None,
     origins: Annotated[
         list[str] | None,
-        option(
-            "--from", "Start of attackers: target, nothing or a policy; may be repeated.", "POLICY", complete_networks
-        ),
+        option("--from", "Starts: target, value, nothing or a policy; may be repeated.", "POLICY", complete_networks),
     ] = None,
     seeds: Annotated[int, option("--seeds", "Attackers from each start.", min=1)] = 1,
     report_seeds: Annotated[

@@ -19,6 +19,7 @@ from echelon.config import (
     CurriculumConfig,
     EnvConfig,
     LeagueConfig,
+    MixConfig,
     ModelConfig,
     OpponentConfig,
     PPOConfig,
@@ -276,6 +277,7 @@ def test_every_numeric_field_rejects_values_outside_its_range(config):
 
 
 CENTRAL = {"model": ModelConfig(critic="central")}
+VALUE_ATTACK = OpponentConfig(mix=MixConfig(scripted=0.0, champion=1.0), value_attack=1.0)
 TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
 
 
@@ -291,6 +293,8 @@ TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
         (ModelConfig, {"log_std_end": -1.0}, "log_std_end is -1.0.*hybrid"),
         (ModelConfig, {"action_head": "hybrid", "log_std_end": 1.0}, "is 1.0, expected -20 to model.init_log_std = 0"),
         (OpponentConfig, {"league": LeagueConfig(target="main")}, "expected empty where opponents.mix.league is 0"),
+        (OpponentConfig, {"mix": MixConfig(champion=1.0), "value_attack": 1.0}, "is 1.0, expected 0 unless opponents.mix"),
+        (RunConfig, {"opponents": VALUE_ATTACK}, "^opponents.value_attack is 1.0, expected 0 unless env.truncation_boot"),
         (RunConfig, CENTRAL, "^model.critic is 'central', expected 'own' unless env.truncation_boot"),
         *((TeacherConfig, {"policy": name}, f"^teacher.policy is '{name}', {TEACHER}")
           for name in ("heuristic:wizard", "expert", "policy:", "heuristic:")),

@@ -96,6 +96,15 @@ class OpponentRunner:
             noise = self._noise([policy for policy, *_ in self._groups])
             self._pool.map(lambda group: self._act_group(*group, noise), self._groups)
 
+    @torch.inference_mode()
+    def values(self) -> Tensor:
+        """Return the value ``[K]`` that the opponent gives each of its mechs now, where all have the same policy."""
+        policy, state = self.source.policy(next(filter(_is_policy, self.names))), self._state
+        assert state is not None, "_assign makes a state for policies"
+        before = LSTMState(*(part[..., : policy.lstm_hidden_dim] for part in state))
+        with mixed_precision(self.device, self.amp):
+            return policy.get_value(self.env.opponents.obs, before, self.done)[0].float()
+
     def begin_schedule(self, slots: int) -> None:
         """Sample the coming ``slots`` opponents of every environment, so that no step reads the device.
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.ppo.actor import Actor, copy_state
 from echelon.training.ppo.teacher import Teaching, environments_of_learner
+from echelon.training.ppo.value_attack import ValueAttack
 from echelon.training.rollout import ChunkStates, RolloutBuffer, chunk_length, chunk_spans
 
 LEARNER_BEGAN = "learner_began"
@@ -97,6 +98,7 @@ class RolloutParts:
     opponents: OpponentRunner | None = None
     truncation_bootstraps: bool = True
     """Whether the value of the final observation is added to the reward of a truncated mech."""
+    attack: ValueAttack | None = None
 
     def store_central(self, row: int | Tensor) -> None:
         """Store the true state before step ``row``, a number or ``[1]``, which is not read, where a critic reads it."""
@@ -200,6 +202,8 @@ class Collector:
             if t in self.chunk_starts:
                 self.chunk_states.store(self.chunk_starts[t], self.actor.state)
             self.actor.draw_noise()
+            if self.parts.attack is not None:
+                self.parts.attack.note(t)
             if self.parts.opponents is not None:
                 self.parts.opponents.act()
             times.forward_s += time.perf_counter() - began
@@ -216,6 +220,8 @@ class Collector:
     def bootstrap(self, gae_lambda: float) -> None:
         """Complete the rollout: the value of the next observation under the detached state, then advantages."""
         actor = self.actor
+        if self.parts.attack is not None:
+            self.parts.attack.pay(self.buffer, actor.next_done, actor.config.gamma)
         value = actor.value(self.buffer.obs_rows[-1], actor.state, actor.next_done)
         alive = actor.env.rows.of_mechs(actor.env.results.alive)
         own = self.buffer.returns_of_dead(actor.next_done, actor.config.gamma)
