@@ -32,7 +32,6 @@ from echelon.jobs.sweeps.schedule import (
     best,
     next_step,
 )
-from echelon.jobs.sweeps.worker import Sweep
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs
 from echelon.telemetry.evaluations import read_evaluations
@@ -45,7 +44,7 @@ from echelon_cli.follow import fresh_line
 from echelon_cli.main import run
 from tests.arena.policy_files import save
 from tests.jobs.conftest import kill_all_jobs, kill_job, until, wait_for
-from tests.jobs.test_sweep_worker import Killed, Link, Machine, StandInTrials, table
+from tests.jobs.test_sweep_worker import Machine, run_sweep, table
 from tests.training.runs import battle_run, run_battle
 
 STEPS = 1000
@@ -107,9 +106,8 @@ def test_each_attacker_passes_every_rung_and_the_best_is_evaluated_before_any_tr
     plan = make_plan(at_once=at_once)
     events = simulate(plan, salt, random.Random(salt))
     journal = TrialJournal(plan, events)
-    assert [(t.choice.name, t.choice.seed) for t in journal.repeats] == [
-        ("target", 0), ("nothing", 0), ("target", 1), ("nothing", 1)
-    ]  # fmt: skip
+    attackers = [(t.choice.name, t.choice.seed) for t in journal.repeats]
+    assert attackers == [("target", 0), ("nothing", 0), ("target", 1), ("nothing", 1)]
     for trial in journal.repeats:
         reached = 2 if trial.number == 1 else plan.rungs
         assert len(trial.results) == reached, "an attacker that has failed does not train on"
@@ -152,27 +150,6 @@ class StandInFresh:
     def stop(self, event) -> None: ...
 
 
-def attack(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) -> bool:
-    passed = itertools.count(1)
-
-    def point() -> None:
-        if next(passed) == kill_at:
-            raise Killed
-
-    class FragileLog(EventLog):
-        def append(self, event) -> None:
-            point()
-            super().append(event)
-            point()
-
-    try:
-        with FragileLog(paths.trials) as log:
-            trials, fresh = StandInTrials(machine, point), StandInFresh(machine, point)
-            return Sweep(paths, plan, Link(), log, trials, 0.0, fresh).run()  # pyright: ignore[reportArgumentType]
-    except Killed:
-        return False
-
-
 def fresh_table(paths: RunPaths, plan: SweepPlan) -> list:
     found = TrialJournal(plan, read_events(paths.trials)[0]).fresh
     return [(rung, e.trial, e.state, e.win_rate) for rung, e in sorted(found.items())]
@@ -180,13 +157,13 @@ def fresh_table(paths: RunPaths, plan: SweepPlan) -> list:
 
 def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
     plan, paths = make_plan(at_once=2), create_run("redteam")
-    assert attack(paths, plan, Machine(plan), 0)
+    assert run_sweep(paths, plan, Machine(plan), 0, StandInFresh)
     expected, expected_fresh = table(paths, plan), fresh_table(paths, plan)
     assert [state for _, _, state, _ in expected_fresh] == [EVALUATED] * 4
     for stride in (1, 2, 3, 5):
         paths, machine, kills = create_run("redteam"), Machine(plan), 0
         for kill_at in itertools.cycle(range(stride, 40, stride)):
-            if attack(paths, plan, machine, kill_at):
+            if run_sweep(paths, plan, machine, kill_at, StandInFresh):
                 break
             kills += 1
             assert kills < 500

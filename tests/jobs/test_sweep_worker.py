@@ -92,7 +92,7 @@ class Link:
     def report(self, *_: object) -> None: ...
 
 
-def run_sweep(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) -> bool:
+def run_sweep(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int, fresh_of=lambda *_: None) -> bool:
     """Run a sweep until its end, or until it has passed ``kill_at`` points; return whether it has ended."""
     passed = itertools.count(1)
 
@@ -108,7 +108,8 @@ def run_sweep(paths: RunPaths, plan: SweepPlan, machine: Machine, kill_at: int) 
 
     try:
         with FragileLog(paths.trials) as log:
-            return Sweep(paths, plan, Link(), log, StandInTrials(machine, point), poll_s=0.0).run()  # pyright: ignore
+            trials, fresh = StandInTrials(machine, point), fresh_of(machine, point)
+            return Sweep(paths, plan, Link(), log, trials, 0.0, fresh).run()  # pyright: ignore[reportArgumentType]
     except Killed:
         return False
 

@@ -253,10 +253,8 @@ def test_every_table_row_is_a_config_key():
 
 def test_every_ppo_field_has_a_row():
     tested = {key for key, _, _ in OPTIONS.values()}
-    elsewhere = {"ppo.capture", "ppo.compile", "ppo.empty_cache_every"}
-    """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
-    elsewhere |= {"ppo.magnet_coef"}
-    """Tested in tests/training/test_ppo.py."""
+    elsewhere = {"ppo.capture", "ppo.compile", "ppo.empty_cache_every", "ppo.magnet_coef"}
+    """Tested in tests/rl/test_models.py, tests/training/test_hardware.py and tests/training/test_ppo.py."""
     assert {f"ppo.{f.name}" for f in fields(PPOConfig)} - tested == elsewhere
 
 
@@ -293,8 +291,8 @@ TEACHER = "expected heuristic:LEVEL, a level of trivial, .*, or policy:PATH$"
         (ModelConfig, {"log_std_end": -1.0}, "log_std_end is -1.0.*hybrid"),
         (ModelConfig, {"action_head": "hybrid", "log_std_end": 1.0}, "is 1.0, expected -20 to model.init_log_std = 0"),
         (OpponentConfig, {"league": LeagueConfig(target="main")}, "expected empty where opponents.mix.league is 0"),
-        (OpponentConfig, {"mix": MixConfig(champion=1.0), "value_attack": 1.0}, "is 1.0, expected 0 unless opponents.mix"),
-        (RunConfig, {"opponents": VALUE_ATTACK}, "^opponents.value_attack is 1.0, expected 0 unless env.truncation_boot"),
+        (OpponentConfig, {"mix": MixConfig(champion=1.0), "value_attack": 1.0}, "1.0, expected 0 unless opponents.mix"),
+        (RunConfig, {"opponents": VALUE_ATTACK}, "^opponents.value_attack is 1.0, expected 0 unless env.trunc"),
         (RunConfig, CENTRAL, "^model.critic is 'central', expected 'own' unless env.truncation_boot"),
         *((TeacherConfig, {"policy": name}, f"^teacher.policy is '{name}', {TEACHER}")
           for name in ("heuristic:wizard", "expert", "policy:", "heuristic:")),

@@ -105,8 +105,7 @@ def test_run_resumes_bit_exact_and_its_policy_has_no_critic(tmp_path):
 
 def test_programs_play_and_train_a_policy_beside_a_critic():
     tiny = battle_run("scratch", num_envs=2, ppo={"rollout_steps": 8}, curriculum=CurriculumConfig())
-    config = replace(tiny, model=replace(tiny.model, critic="central"))
-    with collected(config, VectorEnv) as session:
+    with collected(replace(tiny, model=replace(tiny.model, critic="central")), VectorEnv) as session:
         policy = session.policy
         assert has_program(policy) and trains_by_program(policy, session.config.ppo)
         assert update(session)["vf_loss"] > 0 and session.buffer.advantages.isfinite().all()

@@ -72,11 +72,7 @@ class TransferCounter(TorchDispatchMode):
 
         def leaving(*args: Any, **kwargs: Any) -> Any:
             self._fault(name)
-            self._paused += 1
-            try:
-                return real(*args, **kwargs)
-            finally:
-                self._paused -= 1
+            return self._uncounted(real, *args, **kwargs)
 
         return leaving
 
@@ -85,13 +81,16 @@ class TransferCounter(TorchDispatchMode):
 
         def transfer(*args: Any, **kwargs: Any) -> Any:
             setattr(self, name, getattr(self, name) + 1)
-            self._paused += 1
-            try:
-                return real(*args, **kwargs)
-            finally:
-                self._paused -= 1
+            return self._uncounted(real, *args, **kwargs)
 
         return transfer
+
+    def _uncounted(self, real: Any, *args: Any, **kwargs: Any) -> Any:
+        self._paused += 1
+        try:
+            return real(*args, **kwargs)
+        finally:
+            self._paused -= 1
 
 
 @contextmanager
