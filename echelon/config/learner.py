@@ -227,7 +227,6 @@ class TeacherConfig:
         return self._name_of(POLICY_TEACHER)
 
     def _name_of(self, kind: str) -> str | None:
-        """Return the name of a teacher of this kind, None for another."""
         own, _, name = self.policy.partition(":")
         return name if own == kind else None
 

@@ -63,7 +63,6 @@ class MixConfig:
 
     @property
     def uses_league(self) -> bool:
-        """Whether opponents are sampled from the league."""
         return self.league > 0 or self.exploiters > 0
 
     @property

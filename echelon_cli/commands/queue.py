@@ -51,7 +51,7 @@ def queue(
         str | None,
         option(
             "--launcher",
-            "Start queued runs on hosts of ray or slurm, such as slurm:partition=gpu; local: on this machine.",
+            "Start runs on hosts of ray or slurm; local: here.",
             "NAME[:KEY=VALUE,...]",
             complete_launchers,
         ),

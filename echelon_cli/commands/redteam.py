@@ -1,6 +1,5 @@
 """``echelon redteam``: measure how exploitable a policy is, by attackers that train against it in the background."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,8 @@ import typer
 from echelon.files import write_output
 from echelon.jobs.config_layers import ConfigError
 from echelon_cli import job, output, redteam_job, sweep_job
-from echelon_cli.commands.sweep import complete_sweeps
+from echelon_cli.commands.sweep import complete_sweeps, show_plan
+from echelon_cli.commands.sweep import show as show_sweep
 from echelon_cli.options import (
     DetachFlag,
     ForceFlag,
@@ -74,19 +74,19 @@ def redteam(
     from echelon.jobs.sweeps.page import page_of
     from echelon.jobs.sweeps.results import read_report
     from echelon_cli.follow import show_summary
-    from echelon_cli.redteam_tables import plan_lines, show_report
+    from echelon_cli.redteam_tables import plan_lines
 
     if sum(map(bool, (policy, resume, show, harden))) != 1:
         raise typer.BadParameter("expected either a policy to attack, --resume ID, --show ID or --harden ID")
     if out and not show:
         raise typer.BadParameter("--out is given without --show ID, whose report it takes; add it")
     if show:
-        report = read_report(redteam_job.find(show))
+        paths = redteam_job.find(show)
         if out:
             if out.exists() and not force:
                 raise ValueError(f"file {str(out)!r} already exists; try another --out or --force")
-            write_output(out, page_of(report))
-        output.show_json(asdict(report)) if as_json else show_report(report)
+            write_output(out, page_of(read_report(paths)))
+        show_sweep(paths.id, as_json=as_json)
         return output.DONE
     if harden:
         run = redteam_job.harden(harden, as_json=as_json)
@@ -105,9 +105,7 @@ def redteam(
     }  # fmt: skip
     if plan_only:
         plan, _ = redteam_job.prepare(str(policy), Path(redteam_job.PRESET), **options)
-        row = {key: value for key, value in asdict(plan).items() if key not in ("base", "provenance")}
-        row |= {"planned_steps": plan.planned_steps}
-        output.show_json(row) if as_json else output.print_line("\n".join(plan_lines(plan)))
+        show_plan(plan, plan_lines(plan), as_json)
         return output.DONE
     follower = redteam_job.start(str(policy), observers, as_json=as_json, **options)
     return redteam_job.follow(follower, detach=detach, as_json=as_json)

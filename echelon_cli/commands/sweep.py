@@ -1,5 +1,6 @@
 """``echelon sweep``: search over configuration options, or compare variants, with background runs; show the results."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,12 +74,7 @@ def start(
     rungs: Annotated[int | None, option("--rungs", "Evaluations that prune trials, 1: no pruning; default: 3.")] = None,
     metric: Annotated[
         str | None,
-        option(
-            "--metric",
-            "Metric: win_rate, sampled_win_rate, mean_hp_margin or mean_return; default: win_rate.",
-            "NAME",
-            one_of(*CHOICES["metric"]),
-        ),
+        option("--metric", "Metric, such as mean_return; default: win_rate.", "NAME", one_of(*CHOICES["metric"])),
     ] = None,
     seeds: Annotated[int | None, option("--seeds", "Training seeds of each variant or finalist; default: 3.")] = None,
     at_once: Annotated[
@@ -110,7 +106,7 @@ def start(
     overrides = overrides_of(assignments)
     plan = sweep_job.plan_of(Path(file) if file else None, preset, overrides, vary or (), settings)
     if plan_only:
-        _show_plan(plan, as_json)
+        show_plan(plan, sweep_job.plan_lines(plan), as_json)
         return output.DONE
     if not as_json:
         for line in sweep_job.plan_lines(plan):
@@ -119,8 +115,8 @@ def start(
     return sweep_job.follow(follower, detach=detach, as_json=as_json)
 
 
-def _show_plan(plan: Any, as_json: bool) -> None:
-    """Print the options with their values or the variants with their changes, and the budget."""
+def show_plan(plan: Any, lines: Sequence[str], as_json: bool) -> None:
+    """Print the options with their values or the variants with their changes, and ``lines`` with the budget."""
     rows = list(plan.vary.items())
     rows += [(each.name, ", ".join(f"{k}={v}" for k, v in each.params.items())) for each in plan.variants]
     if as_json:
@@ -128,8 +124,7 @@ def _show_plan(plan: Any, as_json: bool) -> None:
         output.show_json({**row, "rung_steps": plan.rung_steps, "planned_steps": plan.planned_steps})
         return
     output.show_table(("variant", "changes") if plan.variants else ("option", "values"), rows)
-    for line in sweep_job.plan_lines(plan):
-        output.print_line(line)
+    output.print_line("\n".join(lines))
 
 
 @app.command("show")

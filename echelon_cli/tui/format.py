@@ -81,7 +81,6 @@ def speed(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Return ``measured`` with a sign."""
     return f"+{measured(value)}" if value > 0 else measured(value)
 
 

@@ -97,12 +97,8 @@ def test_searches_match_plain_loops():
     near = (np.abs(pos[..., :2] - pos[:, :1, :2]) < reach).all(-1)
     for (e, m), row in zip(np.ndindex(ENVS, MECHS), found.numpy().reshape(-1, 4), strict=True):
         flat = rounds[e].reshape(-1) >= 0
-        assert list(row) == [
-            first((a[e] | b[e]) != 0, m),
-            (a[e] == m % 3).sum(),
-            first(flat, m * SLOTS),
-            first(near[e], m),
-        ]
+        nonzero, equal = first((a[e] | b[e]) != 0, m), (a[e] == m % 3).sum()
+        assert list(row) == [nonzero, equal, first(flat, m * SLOTS), first(near[e], m)]
 
 
 @pytest.mark.parametrize("full", [0, 1])
@@ -125,11 +121,8 @@ def test_searches_of_senses_match_plain_loops(full):
     assert np.array_equal(visible.numpy(), known) and np.array_equal(seen.numpy(), np.where(known, 7, -1))
     for (e, m), row in zip(np.ndindex(ENVS, MECHS), found.numpy().reshape(-1, 3), strict=True):
         mates = inside[e] & (team[e] == team[e, m]) & (np.arange(MECHS) != m)
-        assert list(row) == [
-            first(alive[e] & ~known[e, m], m),
-            first(hostile[e, m] & (sight[e, m] == 1), m),
-            mates.sum(),
-        ]
+        unseen, in_sight = first(alive[e] & ~known[e, m], m), first(hostile[e, m] & (sight[e, m] == 1), m)
+        assert list(row) == [unseen, in_sight, mates.sum()]
 
 
 def random_rays(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

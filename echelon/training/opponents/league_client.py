@@ -205,7 +205,6 @@ class LeagueClient:
                     league.entries[entry_id].meta[RETIRED] = is_retired
 
     def _match_config(self, update: int, **settings: Any) -> ArenaConfig:
-        """Return the settings of rating matches."""
         return ArenaConfig(
             seeds=self.options.match_seeds,
             seed=folded(self.config.seed, EVAL_SEED_BASE) + update,

@@ -54,9 +54,7 @@ class OpponentSource(Protocol):
         """Return the name of the opponent of each episode: its environment and its number there."""
         ...
 
-    def policy(self, name: str) -> FlatPolicy:
-        """Return the frozen policy of an opponent."""
-        ...
+    def policy(self, name: str) -> FlatPolicy: ...
 
     def is_ready(self, name: str) -> bool:
         """Return whether the policy of an opponent is available; one that is not is never sampled again."""
