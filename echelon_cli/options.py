@@ -146,9 +146,7 @@ MapsOption = Annotated[
     option("--maps", "Maps with the zone anywhere (any) or equal path costs for teams (path); default: the game's."),
 ]
 
-SecondsOption = Annotated[
-    float | None, option("--seconds", "Time limit of a match [s]; default: the game's.", "SECONDS")
-]
+SecondsOption = Annotated[float | None, option("--seconds", "Time limit [s]; default: the game's.", "SECONDS")]
 
 HeightOption = Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")]
 
@@ -157,9 +155,7 @@ RatioOption = Annotated[
     option("--max-distance-ratio", "Greatest ratio of straight distances to the zone; 0: any; default: the game's."),
 ]
 
-WeaponOption = Annotated[
-    float, option("--weapon-prob", "Trigger probability of scripted levels, 0 to 1.", min=0.0, max=1.0)
-]
+WeaponOption = Annotated[float, option("--weapon-prob", "Trigger probability of levels, 0 to 1.", min=0.0, max=1.0)]
 
 DetachFlag = Annotated[bool, option("--detach", "Return when the job has started.")]
 

@@ -75,16 +75,12 @@ def run(
     record: Annotated[float, option("--record-share", "Fraction of the matches to record, 0 to 1.")] = 0.0,
     upsets: Annotated[int, option("--upsets", "Number of upsets to record per round.")] = 4,
     promote: Annotated[int, option("--promote", "Promote candidates ranked in the top N; 0: none.")] = 0,
-    conservatism: Annotated[
-        float, option("--conservatism", "Rank candidates by rating - k * RD; this is k [1].")
-    ] = 2.0,
+    conservatism: Annotated[float, option("--conservatism", "Rank candidates by rating - k RD; this is k [1].")] = 2.0,
     age_idle: Annotated[bool, option("--age-idle", "Increase the rating deviation of idle entries.")] = False,
     envs: Annotated[int, option("--envs", "Matches played in parallel.")] = 64,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
-    nproc: Annotated[
-        int, option("--nproc", "Processes that share the matches; with --launcher, its hosts.", min=1, max=1024)
-    ] = 1,
+    nproc: Annotated[int, option("--nproc", "Processes that play; with --launcher, its hosts.", min=1, max=1024)] = 1,
     launcher: LauncherOption = None,
     preset: GamePresetOption = None,
     assignments: SetOption = None,
@@ -167,9 +163,7 @@ def standings(
 
 @app.command("matches")
 def matches(
-    entry: Annotated[
-        str | None, option("--entry", "Only matches of this entry; default: of all.", "ENTRY", complete_entries)
-    ] = None,
+    entry: Annotated[str | None, option("--entry", "Only matches of this entry.", "ENTRY", complete_entries)] = None,
     recorded: Annotated[bool, option("--recorded", "Only matches with a replay.")] = False,
     limit: Annotated[
         int, option("--limit", "Number of matches, newest first; 0: all.", short="-n", min=0, max=MAX_LIMIT)
@@ -208,9 +202,7 @@ def add(
         ),
     ] = "candidate",
     label: Annotated[str, option("--label", "Display name of the entry; default: the policy's.", "NAME")] = "",
-    target: Annotated[
-        str, option("--target", "Entry that an exploiter was trained against.", "ENTRY", complete_entries)
-    ] = "",
+    target: Annotated[str, option("--target", "Entry that an exploiter attacks.", "ENTRY", complete_entries)] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Add policies, scripted levels or an exported league. The first policy fixes the game of the league."""
@@ -242,15 +234,9 @@ def edit(
         str | None,
         option("--remove", "Remove an entry; one that has played is retired instead.", "ENTRY", complete_entries),
     ] = None,
-    keep: Annotated[
-        int | None, option("--keep", "Retire the weakest commanders beyond this number; default: none.", min=0)
-    ] = None,
-    min_games: Annotated[
-        int, option("--min-games", "Games that a commander must have before --keep retires it.", min=0)
-    ] = 20,
-    recompute: Annotated[
-        bool, option("--recompute", "Compute all ratings again from the matches, and show changes.")
-    ] = False,
+    keep: Annotated[int | None, option("--keep", "Retire the weakest commanders beyond this number.", min=0)] = None,
+    min_games: Annotated[int, option("--min-games", "Games of a commander before --keep retires it.", min=0)] = 20,
+    recompute: Annotated[bool, option("--recompute", "Compute ratings again from the matches; show changes.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove or retire entries, or compute the ratings again."""

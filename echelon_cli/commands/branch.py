@@ -42,9 +42,7 @@ def branch(
     without: Annotated[
         str | None, option("--without", "Measure what this mech's actions at that moment achieve.", "MECH@M:SS")
     ] = None,
-    window: Annotated[
-        float, option("--for", "Length of the actions that --without leaves out [s].", "SECONDS")
-    ] = WINDOW_S,
+    window: Annotated[float, option("--for", "Length of the actions --without leaves out [s].", "SECONDS")] = WINDOW_S,
     runs: Annotated[int, option("--runs", "Continuations.", min=1, max=4096)] = RUNS,
     seed: Annotated[int, option("--seed", "Seed of the continuations' combat seeds.")] = 0,
     mean: Annotated[bool, option("--mean", "Policies use their mean action, not a sample.")] = False,

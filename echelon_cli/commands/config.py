@@ -42,9 +42,7 @@ def show(
     assignments: SetOption = None,
     run: Annotated[str | None, option("--run", "Show the configuration of this run.", "RUN", complete_runs)] = None,
     presets: Annotated[bool, option("--presets", "List the presets instead.")] = False,
-    schema: Annotated[
-        bool, option("--schema", "Show default and meaning of every field; with --json as JSON schema.")
-    ] = False,
+    schema: Annotated[bool, option("--schema", "Show each field's default and meaning; --json: JSON schema.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show every field, its value and the layer that set it."""

@@ -55,9 +55,7 @@ def record(
     config: ConfigOption = None,
     assignments: SetOption = None,
     weapon_prob: WeaponOption = 1.0,
-    stochastic: Annotated[
-        bool, option("--stochastic", "Let the recorded policy sample its actions instead of their mean.")
-    ] = False,
+    stochastic: Annotated[bool, option("--stochastic", "Let the policy sample actions instead of the mean.")] = False,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,
     as_json: JsonFlag = False,

@@ -41,9 +41,7 @@ def evaluate(
             complete_policies,
         ),
     ] = None,
-    seeds: Annotated[
-        int, option("--seeds", "Number of held-out seeds; each is played from both sides.", min=1)
-    ] = SEEDS,
+    seeds: Annotated[int, option("--seeds", "Held-out seeds; each is played from both sides.", min=1)] = SEEDS,
     opponent: Annotated[
         str | None,
         option(
@@ -59,9 +57,7 @@ def evaluate(
         option("--packs", "Packs per team, or several for a matrix; default: those of the training.", "LIST"),
     ] = None,
     maps: MapsOption = None,
-    stochastic: Annotated[
-        bool, option("--stochastic", "Play sampled actions only, not mean actions and then sampled ones.")
-    ] = False,
+    stochastic: Annotated[bool, option("--stochastic", "Play sampled actions only, not mean ones before.")] = False,
     ladder: Annotated[
         bool,
         option("--ladder", "Evaluate against every level, trivial to expert, then against champion's mean actions."),

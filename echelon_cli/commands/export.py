@@ -20,12 +20,8 @@ PROJECT = "echelon"
 
 def export(
     run: RunArgument,
-    tensorboard: Annotated[
-        Path | None, option("--tensorboard", "Write a TensorBoard event file into this folder.", "DIR")
-    ] = None,
-    csv: Annotated[
-        Path | None, option("--csv", "Write a CSV table: a line per update, a column per curve.", "FILE")
-    ] = None,
+    tensorboard: Annotated[Path | None, option("--tensorboard", "Write TensorBoard events to a folder.", "DIR")] = None,
+    csv: Annotated[Path | None, option("--csv", "Write CSV: a line per update, a column per curve.", "FILE")] = None,
     wandb: Annotated[bool, option("--wandb", "Log the curves to W&B.")] = False,
     project: Annotated[str, option("--project", "W&B project.", "NAME")] = PROJECT,
     offline: Annotated[bool, option("--offline", "Write W&B files locally, to be synced later.")] = False,

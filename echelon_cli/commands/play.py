@@ -55,9 +55,7 @@ def play(
     seconds: SecondsOption = None,
     seed: Annotated[int, option("--seed", "Seed of the match and its map.")] = 0,
     speed: Annotated[float, option("--speed", "Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
-    seats: Annotated[
-        int, option("--seats", "Number of human pilots; the second one flies for the other team.", min=1)
-    ] = 1,
+    seats: Annotated[int, option("--seats", "Human pilots; the second one flies for the other team.", min=1)] = 1,
     command: Annotated[bool, option("--command", "Command the whole team from above, flying no mech.")] = False,
     tutorial: Annotated[bool, option("--tutorial", "Practice that waits for you, then the match.")] = False,
     port: PortOption = None,

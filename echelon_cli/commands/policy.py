@@ -78,13 +78,9 @@ def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
 def push(
     policy: PolicyArgument,
     repo: RepoArgument,
-    replay: Annotated[
-        str | None, option("--replay", "Match to show; default: the newest of the run.", "FILE|MATCH|none")
-    ] = None,
+    replay: Annotated[str | None, option("--replay", "Match to show; default: the newest.", "FILE|MATCH|none")] = None,
     private: Annotated[bool, option("--private", "Make a new repository private.")] = False,
-    dry_run: Annotated[
-        Path | None, option("--dry-run", "Write the files into a new folder, upload nothing.", "DIR")
-    ] = None,
+    dry_run: Annotated[Path | None, option("--dry-run", "Write into a new folder, upload nothing.", "DIR")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Publish a policy with a model card and a match.
@@ -117,12 +113,8 @@ def push(
 @app.command("pull")
 def pull(
     repo: RepoArgument,
-    out: Annotated[
-        Path | None, option("--out", "New folder; default: the name of the repository.", "DIR", short="-o")
-    ] = None,
-    revision: Annotated[
-        str | None, option("--revision", "Branch, tag or commit; default: the main branch.", "NAME")
-    ] = None,
+    out: Annotated[Path | None, option("--out", "New folder; default: NAME.", "DIR", short="-o")] = None,
+    revision: Annotated[str | None, option("--revision", "Branch, tag or commit; default: main.", "NAME")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Download a published policy and verify it. The commands that use it are printed."""

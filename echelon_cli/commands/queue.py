@@ -37,9 +37,7 @@ def queue(
         str | None,
         option("--move", "Move RUN among the waiting runs: first, last, or a number from 1.", "PLACE", one_of(*PLACES)),
     ] = None,
-    rm: Annotated[
-        bool, option("--rm", "Remove RUN from the queue; the folder of one that never ran is deleted.")
-    ] = False,
+    rm: Annotated[bool, option("--rm", "Remove RUN from the queue, and its folder if it never ran.")] = False,
     paused: Annotated[bool | None, option("--pause/--resume", "Start no further runs, or start them again.")] = None,
     slots: Annotated[
         list[str] | None,

@@ -54,9 +54,7 @@ def redteam(
     mirror: MirrorOption = None,
     resume: Annotated[str | None, option("--resume", "Continue a red team.", "ID", complete_sweeps)] = None,
     show: Annotated[str | None, option("--show", "Print the report of a red team.", "ID", complete_sweeps)] = None,
-    out: Annotated[
-        Path | None, option("--out", "Write the report of --show as one HTML page.", "FILE", short="-o")
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Write --show's report as one HTML page.", "FILE", short="-o")] = None,
     force: ForceFlag = False,
     harden: Annotated[
         str | None, option("--harden", "Train on, in the league, against a red team's best.", "ID", complete_sweeps)

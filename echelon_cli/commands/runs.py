@@ -164,9 +164,7 @@ def label(
     group: Annotated[
         str | None, option("--group", "Put the runs into a group; '' takes them out.", "NAME", complete_labels("group"))
     ] = None,
-    tag: Annotated[
-        list[str] | None, option("--tag", "Add a tag; may be repeated.", "WORD", complete_labels("tag"))
-    ] = None,
+    tag: Annotated[list[str] | None, option("--tag", "Add a tag; repeatable.", "WORD", complete_labels("tag"))] = None,
     untag: Annotated[
         list[str] | None, option("--untag", "Remove a tag; may be repeated.", "WORD", complete_labels("tag"))
     ] = None,

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from echelon.server.security import Access
 
 PortOption = Annotated[int | None, option("--port", "Port; default: the first free one from 8400.", min=1, max=65535)]
-HostOption = Annotated[
-    str, option("--host", "Address to listen on; any but loopback requires a token from viewers.", "ADDRESS")
-]
+HostOption = Annotated[str, option("--host", "Address to listen on; any but loopback requires a token.", "ADDRESS")]
 AllowHostOption = Annotated[
     list[str] | None,
     option(
@@ -50,14 +48,10 @@ OpenOption = Annotated[bool | None, option("--open/--no-open", "Open a browser; 
 def serve(
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
-    embed_origin: Annotated[
-        str, option("--embed-origin", "Origin whose pages may frame the viewer; default: none.", "URL")
-    ] = "",
+    embed_origin: Annotated[str, option("--embed-origin", "Origin whose pages may frame the viewer.", "URL")] = "",
     allow_host: AllowHostOption = None,
     league: LeagueOption = None,
-    play: Annotated[
-        bool, option("--play", "Let browsers take over moments of replays, in a session kept ready.")
-    ] = False,
+    play: Annotated[bool, option("--play", "Let browsers take over replays, in a session kept ready.")] = False,
     open_browser: Annotated[bool, option("--open", "Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -98,9 +98,7 @@ def sim(
             one_of("all", "upsets"),
         ),
     ] = RECORD_NONE,
-    insight: Annotated[
-        bool, option("--insight", "Add contacts, rewards and policies' probabilities to replays.")
-    ] = False,
+    insight: Annotated[bool, option("--insight", "Add contacts, rewards and probabilities to replays.")] = False,
     envs: Annotated[int | None, option("--envs", "Matches played in parallel; default: 64.", min=1)] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = 0,

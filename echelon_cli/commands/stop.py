@@ -100,9 +100,7 @@ def _line(before, status, checkpoint: str) -> str:
 
 def wait(
     runs: RunsArgument,
-    timeout: Annotated[
-        float | None, option("--timeout", "Longest wait [s]; default: without limit.", "SECONDS")
-    ] = None,
+    timeout: Annotated[float | None, option("--timeout", "Longest wait [s]; default: no limit.", "SECONDS")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Wait until jobs have ended. The exit code tells how; that of several is the largest."""

@@ -77,9 +77,7 @@ def start(
         option("--metric", "Metric, such as mean_return; default: win_rate.", "NAME", one_of(*CHOICES["metric"])),
     ] = None,
     seeds: Annotated[int | None, option("--seeds", "Training seeds of each variant or finalist; default: 3.")] = None,
-    at_once: Annotated[
-        int | None, option("--at-once", "Trials trained at the same time; they share the cores; default: 1.")
-    ] = None,
+    at_once: Annotated[int | None, option("--at-once", "Trials at once; they share the cores; default: 1.")] = None,
     launcher: LauncherOption = None,
     notify: NotifyOption = None,
     mirror: MirrorOption = None,

@@ -50,9 +50,7 @@ def train(
         str | None,
         option("--start-from", "Checkpoint, run, league entry or champion to start from.", "POLICY", complete_networks),
     ] = None,
-    resume: Annotated[
-        str | None, option("--resume", "Resume a run from its latest checkpoint.", "RUN", complete_runs)
-    ] = None,
+    resume: Annotated[str | None, option("--resume", "Resume from its last checkpoint.", "RUN", complete_runs)] = None,
     minutes: Annotated[
         float | None, option("--minutes", "Wall-clock limit of training [min], 0: none; default: the preset's.")
     ] = None,

@@ -48,9 +48,7 @@ def world(
     what: Annotated[
         str, argument("SEED|REPLAY|RUN", "A seed, a replay, a match id, or a run (its newest match).", complete_matches)
     ],
-    size: Annotated[
-        str | None, option("--size", "Edge of the map, or both edges [vox]; default: the game's.", "X|XxY")
-    ] = None,
+    size: Annotated[str | None, option("--size", "Map edge or edges [vox]; default: the game's.", "X|XxY")] = None,
     height: HeightOption = None,
     packs: PacksOption = None,
     biome: Annotated[
@@ -69,9 +67,7 @@ def world(
     ] = None,
     measure: Annotated[bool, option("--measure", "Print measurements of a generated map.")] = False,
     plain: Annotated[bool, option("--plain", "Draw letters instead of colours.")] = False,
-    width: Annotated[
-        int | None, option("--width", "Width of the drawing [columns]; default: the terminal's.", min=8)
-    ] = None,
+    width: Annotated[int | None, option("--width", "Width [columns]; default: the terminal's.", min=8)] = None,
     png: Annotated[Path | None, option("--png", "Write the drawing as PNG.", "FILE")] = None,
     as_json: JsonFlag = False,
 ) -> None:
