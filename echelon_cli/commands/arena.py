@@ -234,7 +234,7 @@ def edit(
         str | None,
         option("--remove", "Remove an entry; one that has played is retired instead.", "ENTRY", complete_entries),
     ] = None,
-    keep: Annotated[int | None, option("--keep", "Retire the weakest commanders beyond this number.", min=0)] = None,
+    keep: Annotated[int | None, option("--keep", "Keep the N best commanders; default: all.", min=0)] = None,
     min_games: Annotated[int, option("--min-games", "Games of a commander before --keep retires it.", min=0)] = 20,
     recompute: Annotated[bool, option("--recompute", "Compute ratings again from the matches; show changes.")] = False,
     as_json: JsonFlag = False,

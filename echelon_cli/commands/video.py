@@ -67,7 +67,9 @@ def video(
         Path | None, option("--out", "Output file: .mp4, .webm or .gif; default: NAME.mp4.", "FILE", short="-o")
     ] = None,
     length: Annotated[float, option("--length", "Length of the highlights [s].")] = 20.0,
-    start: Annotated[float | None, option("--from", "Start of a part instead of highlights [s]; 0 with --to.")] = None,
+    start: Annotated[
+        float | None, option("--from", "Start of a part [s], no highlights; default: 0 with --to.")
+    ] = None,
     end: Annotated[float | None, option("--to", "End of that part [s]; default: the end of the match.")] = None,
     size: Annotated[str | None, option("--size", "Size [px]; default: 1280x720, for GIF 640x360.", "WxH")] = None,
     fps: Annotated[int | None, option("--fps", "Frames per second; default: 30, for GIF 12.")] = None,

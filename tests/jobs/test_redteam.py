@@ -227,8 +227,7 @@ def test_red_team_takes_game_and_network_of_its_target_and_little_else():
     assert mix == {"champion": 1.0} and base["eval"]["skill"] == "champion"
     assert (base["ppo"]["lr"], base["ppo"]["lr_schedule"], base["ppo"]["kl_lr_target"]) == (3e-4, "none", 0.01)
     assert [each.params for each in plan.variants] == [{"start_from": "x/target"}, redteam_job.NEW_NETWORK]
-    (value,) = make_plan(origins=["value"], seeds=1).variants
-    assert value.params == {"start_from": "x/target", "opponents.value_attack": redteam_job.VALUE_ATTACK}
+    assert make_plan(origins=["value"]).variants[0].params == {"start_from": "x/target", "opponents.value_attack": 1.0}
     assert redteam_job.prepare("champion", Path("x"))[0].rung_steps[-1] == meta["global_step"] == plan.attack.steps  # pyright: ignore
 
 

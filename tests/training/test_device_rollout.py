@@ -74,12 +74,8 @@ def test_device_rollout_equals_cpu_rollout(network, monkeypatch):
             torch.testing.assert_close(own[name], values, rtol=1e-4, atol=1e-5, msg=name)
         assert ended.count == own_ended.count > 0 and ended.opponents == own_ended.opponents
         for record, twin in zip(ended.records, own_ended.records, strict=True):
-            assert (record.env, record.seed, record.length, record.reason) == (
-                twin.env,
-                twin.seed,
-                twin.length,
-                twin.reason,
-            )
+            first, second = ((each.env, each.seed, each.length, each.reason) for each in (record, twin))
+            assert first == second
             assert (record.returns == twin.returns).all() and (record.present == twin.present).all()
         assert [t[:2] for t in truncations] == [t[:2] for t in own_truncations] and truncations
 
