@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "policy": Command(DATA, "Export a policy, or exchange it with the Hugging Face Hub.", "policy"),
     "demos": Command(DATA, "Demonstrations: record what pilots do, and imitate it.", "demos"),
     "replay": Command(DATA, "Recorded matches: list, describe, export, branch, verify.", "replay"),
+    "web": Command(DATA, "The game as static files for a browser.", "web"),
     "doctor": Command(MACHINE, "Check that this machine can train, play and serve.", "doctor", "doctor"),
 }  # fmt: skip
 """The top level, in the order of the help. Add a command of the top level as a row; one of a group in its module."""
