@@ -1,4 +1,4 @@
-"""Files of the game in a browser: for each game a WebAssembly module of the simulator and a description of its arrays."""
+"""Files of the game for a browser: of each game the simulator as WebAssembly and a description of its arrays."""
 
 import json
 from collections.abc import Callable, Sequence

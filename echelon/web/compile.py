@@ -8,7 +8,7 @@ import hashlib
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -65,4 +65,6 @@ def _run(*arguments: str) -> None:
     done = subprocess.run([sys.executable, "-m", "ziglang", *arguments], capture_output=True, text=True)
     if done.returncode:
         fault = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[-200:])
-        raise ValueError(f"zig {arguments[0]} fails with {fault!r}, expected WebAssembly; try another release of ziglang")
+        raise ValueError(
+            f"zig {arguments[0]} fails with {fault!r}, expected WebAssembly; try another release of ziglang"
+        )

@@ -1,0 +1,152 @@
+"""The simulator as WebAssembly plays as the native one, bit for bit."""
+
+import importlib.util
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.actions import action_dim
+from echelon.agents import heuristic
+from echelon.config import EnvConfig, WorldConfig
+from echelon.env.engine import FIELDS, Engine
+from echelon.gen.bank import build_bank, stack_maps
+from echelon.gen.generate import generate
+from echelon.sim import step
+from echelon.sim.backend import Launch
+from echelon.sim.batch import Batch
+from echelon.sim.kernels import motion, upkeep
+from echelon.web import build
+from echelon.web.compile import compile_sources
+from echelon.web.program import Sources, write_sources
+from tests.laws import test_golden as golden
+from tests.state_hash import state_hash
+from tests.web.in_node import Compiled, digest_of, first_difference, needs_node, play_in_node
+
+SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40))
+TURNS = 60
+STEPS, MATCH_S = 1000, 300.0
+"""Steps of a match, and a time limit beyond them [s]."""
+MOVES = [*step.read_actions(), Launch(upkeep.clock, "E"), Launch(upkeep.timers, "EM"), Launch(motion.move, "E")]
+PROGRAMS = {"reset": step.reset("every"), "move": MOVES}
+ODD = (np.nan, -np.inf, np.float32(1e-41), -0.0)
+"""Entries of actions that are not finite, denormal or a negative zero."""
+
+
+@pytest.fixture
+def moving() -> Batch:
+    """A batch of one match on a small map, with actions."""
+    bank = stack_maps([generate(SMALL.world, 5, num_packs=1, zone_radius_vox=SMALL.zone_radius_vox)])
+    batch = Batch(SMALL, 1, bank, threads=1, seed=9)
+    batch.lengths["A"] = batch.backend.lengths["A"] = action_dim(SMALL.comm_dim)
+    batch.add_fields({"actions": FIELDS["actions"]})
+    return batch
+
+
+@needs_node
+def test_small_programs_play_as_native_ones(moving, tmp_path):
+    sources = write_sources(moving.backend, PROGRAMS)
+    names = list(sources.arrays)
+    actions = np.random.default_rng(3).uniform(-1.5, 1.5, (TURNS, *moving.numpy("actions").shape)).astype(np.float32)
+    actions[:, 0, 0, : len(ODD)] = ODD
+    compiled = Compiled(compile_sources(sources), names)
+    played = play_in_node(tmp_path, compiled, moving, "move", TURNS, {"actions": actions})
+    reset, move = (moving.capture(program) for program in PROGRAMS.values())
+    reset()
+    began, native = moving.numpy("pos").copy(), [digest_of(moving, names)]
+    for row in actions:
+        moving.set("actions", row)
+        move()
+        native.append(digest_of(moving, names))
+    assert (np.abs(moving.numpy("pos") - began).max(axis=(0, 2)) > 1.0).all(), "every mech moves"
+    assert first_difference(native, played.arrays) is None
+    assert len(set(native)) == TURNS + 1
+
+
+def test_equal_launches_and_structs_are_written_once(moving):
+    text = write_sources(moving.backend, {"move": [*MOVES, *MOVES]}).program
+    assert text.count("struct Mechs_") == 1
+    launches = text.split("static const Launch launches[] = {")[1].split("};")[0]
+    assert launches.count("_cpu_forward") == len(MOVES)
+
+
+def test_initial_values_are_those_of_the_arrays(moving):
+    text = write_sources(moving.backend, PROGRAMS).program
+    assert "array_forced_seed[4] = {255, 255, 255, 255};" in text
+    assert "array_tick[4];" in text
+
+
+@needs_node
+def test_compiler_fault_is_one_line():
+    with pytest.raises(ValueError, match="^zig c\\+\\+ fails with .*, expected WebAssembly; try") as failed:
+        compile_sources(Sources(program="not a program", modules={}, arrays={}, exports=()))
+    assert "\n" not in str(failed.value)
+
+
+def test_missing_compiler_names_the_extra(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="package 'ziglang' is not installed, .*echelon\\[web\\]"):
+        compile_sources(Sources(program="", modules={}, arrays={}, exports=()))
+
+
+def test_every_game_has_a_configuration():
+    assert [build.game_config(game).num_mechs for game in build.GAMES] == [10, 20]
+
+
+@pytest.fixture(scope="module")
+def simulators() -> dict[EnvConfig, Compiled]:
+    """Compiled simulators by configuration."""
+    return {}
+
+
+def simulator_of(simulators: dict[EnvConfig, Compiled], cfg: EnvConfig) -> Compiled:
+    if cfg not in simulators:
+        engine = build.web_engine(cfg)
+        module, description = build.simulator(engine, lambda done, total: None)
+        engine.close()
+        simulators[cfg] = Compiled(module, list(description["arrays"]))
+    return simulators[cfg]
+
+
+def match(cfg: EnvConfig, map_seed: int, seed: int, *pilots: str) -> Engine:
+    """Return an engine that differs from one of the page only in its map, its seed and its pilots."""
+    engine = build.web_engine(cfg)
+    bank = build_bank(cfg.world, [map_seed], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
+    engine.batch.replace_all_maps(bank)
+    engine.batch.set("forced_seed", np.array([seed], np.int32))
+    engine.batch.set("forced_slot", np.zeros(1, np.int32))
+    script = np.repeat([heuristic.script_of(pilot) for pilot in pilots], cfg.num_mechs // 2)
+    engine.batch.set("script", script[None].astype(np.int32))
+    return engine
+
+
+@pytest.mark.long
+@needs_node
+@pytest.mark.parametrize("pilots", [("expert", "expert"), ("hard", "trivial")], ids="-".join)
+@pytest.mark.parametrize("game", build.GAMES)
+def test_match_plays_as_natively(simulators, tmp_path, game, pilots):
+    cfg = replace(build.game_config(game), max_episode_seconds=MATCH_S)
+    simulator = simulator_of(simulators, cfg)
+    engine = match(cfg, 11, 12, *pilots)
+    played = play_in_node(tmp_path, simulator, engine.batch, "decision", STEPS)
+    states, arrays = [], []
+    for name in ("reset", *["decision"] * STEPS):
+        engine.run(name)
+        states.append(state_hash(engine.batch, 0))
+        arrays.append(digest_of(engine.batch, simulator.arrays))
+    assert (engine.batch.numpy("alive") == 0).any(), "a match must be fought"
+    assert first_difference(states, played.state) is None
+    assert first_difference(arrays, played.arrays) is None
+
+
+@pytest.mark.long
+@needs_node
+@pytest.mark.parametrize("seed", golden.SEEDS)
+@pytest.mark.parametrize("pilot", golden.PILOTS)
+def test_golden_battle_has_its_hashes(simulators, tmp_path, pilot, seed):
+    engine = match(golden.CFG, seed, seed, pilot, pilot)
+    steps = golden.DECISIONS
+    played = play_in_node(tmp_path, simulator_of(simulators, golden.CFG), engine.batch, "decision", max(steps))
+    stored = json.loads(golden.GOLDEN.read_text(encoding="utf-8"))[f"battles of {pilot}"][str(seed)]
+    assert {str(n): played.state[n] for n in steps} == stored
