@@ -210,7 +210,7 @@ class Backend:
             return len(self._selected[shard]["journal_env"])
         return self.lengths[letter]
 
-    def _bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
+    def bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
         """Return the launch dimensions and the value of each kernel parameter for one shard of environments."""
         values = []
         user = f"kernel {launch.kernel.key}"
@@ -267,7 +267,7 @@ class Backend:
         return Runner([self._capture_shard(program, shard) for shard in self.shards], self._pool)
 
     def _capture_shard(self, program: Program, shard: tuple[int, int]) -> Callable[[], None]:
-        bound = [(launch, *self._bind(launch, shard)) for launch in program]
+        bound = [(launch, *self.bind(launch, shard)) for launch in program]
         bound = [row for row in bound if all(row[1])]
         if self.device == "cpu":
             return NativeProgram([self._launch(*row, record_cmd=True) for row in bound], bound)
@@ -304,7 +304,7 @@ class Backend:
         for launch in program:
             key = f"{launch.phase}.{launch.kernel.key}"
             for shard in self.shards:
-                dims, values = self._bind(launch, shard)
+                dims, values = self.bind(launch, shard)
                 if not all(dims):
                     continue
                 command = self._launch(launch, dims, values, record_cmd=True)
@@ -316,7 +316,7 @@ class Backend:
 
     def _timed_by_events(self, program: Program) -> list[float]:
         (shard,) = self.shards
-        bound = [(launch, *self._bind(launch, shard)) for launch in program]
+        bound = [(launch, *self.bind(launch, shard)) for launch in program]
         events = [wp.Event(self.device, enable_timing=True) for _ in range(len(bound) + 1)]
         with wp.ScopedStream(wp.Stream(self.device)):
             with wp.ScopedCapture(self.device) as capture:

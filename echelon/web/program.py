@@ -61,7 +61,7 @@ def write_sources(backend: Backend, programs: Mapping[str, Program]) -> Sources:
     The backend is of one environment on the CPU.
     """
     (shard,) = backend.shards
-    bound = {name: [(x.kernel, *backend._bind(x, shard)) for x in program] for name, program in programs.items()}
+    bound = {name: [(x.kernel, *backend.bind(x, shard)) for x in program] for name, program in programs.items()}
     bound = {name: [row for row in rows if all(row[1])] for name, rows in bound.items()}
     # first of all, since the symbols of kernels are known once their module is written
     modules = {m.name: _module_source(m) for m in dict.fromkeys(k.module for rows in bound.values() for k, *_ in rows)}

@@ -31,7 +31,7 @@ FUZZ = settings(deadline=None, database=None, suppress_health_check=QUIET, print
 
 def bound(batch: Batch, launch: Launch, shard: tuple[int, int]) -> tuple[Any, ...]:
     """Return the compiled function of a launch, its arguments, and the launch that keeps both alive."""
-    dims, values = batch.backend._bind(launch, shard)
+    dims, values = batch.backend.bind(launch, shard)
     command = wp.launch(launch.kernel, dim=dims, inputs=values, device="cpu", record_cmd=True)
     names = [argument.label for argument in launch.kernel.adj.args]
     bounds, *params = command.params

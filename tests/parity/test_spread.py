@@ -22,7 +22,7 @@ def play_eagerly(engine: Engine) -> None:
         program = engine.program(name)
         backend.load(program)
         for launch in program:
-            dims, values = backend._bind(launch, backend.shards[0])
+            dims, values = backend.bind(launch, backend.shards[0])
             block = launch.block_on(backend.device)
             wp.launch(launch.kernel, dim=dims, inputs=values, device=backend.device, block_dim=block)
 

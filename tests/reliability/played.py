@@ -51,7 +51,7 @@ def launch_directly() -> None:
             wp.launch(launch.kernel, dim=dims, inputs=values, device=backend.device, record_cmd=True)
             for shard in backend.shards
             for launch in program
-            for dims, values in [backend._bind(launch, shard)]
+            for dims, values in [backend.bind(launch, shard)]
             if all(dims)
         ]
         return lambda: [command.launch() for command in commands].clear()

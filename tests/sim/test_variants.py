@@ -137,7 +137,7 @@ def test_shards_split_where_overrides_change():
     cut.add_per_group("rules", {0: "a", 3: "b", 5: "c"})
     parameter = type("P", (), {"label": "rules", "type": None})
     launch = Launch(type("K", (), {"key": "k", "adj": type("A", (), {"args": [parameter]})}), "")
-    assert [cut._bind(launch, shard)[1] for shard in cut.shards] == [["a"], ["b"], ["b"], ["c"]]
+    assert [cut.bind(launch, shard)[1] for shard in cut.shards] == [["a"], ["b"], ["b"], ["c"]]
     for one in (cut, whole):
         one.close()
 
