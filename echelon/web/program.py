@@ -37,9 +37,9 @@ static_assert(__builtin_offsetof(Array, ndim) == __builtin_offsetof(Reference, n
 template <class T, int N> struct Vector { T component[N]; };
 struct Launch { void (*entry)(const void*, const void*); const void* bounds; const void* arguments; };
 
-extern "C" bool _wp_isfinite(double x) { return __builtin_isfinite(x); }
-extern "C" bool _wp_isnan(double x) { return __builtin_isnan(x); }
-extern "C" bool _wp_isinf(double x) { return __builtin_isinf(x); }
+extern "C" int _wp_isfinite(double x) { return __builtin_isfinite(x); }
+extern "C" int _wp_isnan(double x) { return __builtin_isnan(x); }
+extern "C" int _wp_isinf(double x) { return __builtin_isinf(x); }
 """
 
 
