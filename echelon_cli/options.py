@@ -12,6 +12,7 @@ from echelon_cli.foreign_text import completable
 CHOICES: dict[str, tuple[str, ...]] = {
     "chart": ("wins", "return", "losses", "kl", "entropy", "speed", "gradient", "explained", "imitation"),
     "class": ("scout", "light", "medium", "heavy"),
+    "game": ("5v5", "10v10"),
     "metric": ("win_rate", "sampled_win_rate", "mean_hp_margin", "mean_return"),
     "pilot": ("trivial", "easy", "medium", "hard", "expert"),
     "mirror": ("tensorboard", "wandb", "trackio"),

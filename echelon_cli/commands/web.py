@@ -7,9 +7,9 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.commands.export import show_written
-from echelon_cli.options import JsonFlag, argument, one_of, option
+from echelon_cli.options import CHOICES, JsonFlag, argument, one_of, option
 
-GAMES = ("5v5", "10v10")
+GAMES = CHOICES["game"]
 
 app = typer.Typer(help="The game as static files for a browser.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,7 +28,11 @@ def build_page(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compile the simulator to WebAssembly, with scripted pilots and observations (extra web)."""
+    """Compile the simulator to WebAssembly (extra web).
+
+    It has the scripted pilots and the observations of every mech. DIR gets a module and a description of its arrays for
+    each game.
+    """
     from echelon.web.build import build
 
     if unknown := [name for name in game or () if name not in GAMES]:

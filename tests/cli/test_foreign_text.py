@@ -53,6 +53,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "demos record": ("--policy", HOSTILE),
     "arena edit": ("--remove", HOSTILE),
     "arena run": ("--resume", "{run}"),
+    "web build": ("--game", HOSTILE),
 }
 """Options with which a command meets foreign text, or does little."""
 

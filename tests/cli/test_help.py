@@ -13,6 +13,7 @@ from echelon.config import Fairness
 from echelon.jobs.sweeps import plan
 from echelon.sim.arsenal import CHASSIS
 from echelon.telemetry.mirrors import MIRRORS
+from echelon.web.build import GAMES
 from echelon_cli.main import COMMANDS, root
 from echelon_cli.options import CHOICES, MapKind
 from echelon_cli.reference import leaves, reference
@@ -59,6 +60,7 @@ def test_names_that_are_repeated_for_speed_agree():
     assert {name: tuple(values) for name, values in CHOICES.items()} == {
         "class": tuple(row.chassis.name.lower() for row in CHASSIS),
         "chart": tuple(COMPARED),
+        "game": tuple(GAMES),
         "metric": get_args(plan.Metric),
         "pilot": SKILLS,
         "scene": tuple(SCENES),

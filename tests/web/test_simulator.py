@@ -10,6 +10,7 @@ import pytest
 from echelon.actions import action_dim
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
+from echelon.env import layout
 from echelon.env.engine import FIELDS, Engine
 from echelon.gen.bank import build_bank, stack_maps
 from echelon.gen.generate import generate
@@ -20,6 +21,8 @@ from echelon.sim.kernels import motion, upkeep
 from echelon.web import build
 from echelon.web.compile import compile_sources
 from echelon.web.program import Sources, write_sources
+from echelon_cli.main import run
+from echelon_cli.output import USAGE
 from tests.laws import test_golden as golden
 from tests.state_hash import state_hash
 from tests.web.in_node import Compiled, digest_of, first_difference, needs_node, play_in_node
@@ -27,6 +30,8 @@ from tests.web.in_node import Compiled, digest_of, first_difference, needs_node,
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40))
 TURNS, HELD = 60, 20
 """Ticks, and those that an action is held."""
+MODULE_BYTES = 1 << 20
+"""Largest module of a game; a page sends it compressed to a fifth."""
 STEPS, MATCH_S = 1000, 300.0
 """Steps of a match, and a time limit beyond them [s]."""
 MOVES = [*step.read_actions(), Launch(upkeep.clock, "E"), Launch(upkeep.timers, "EM"), Launch(motion.move, "E")]
@@ -95,6 +100,24 @@ def test_missing_compiler_names_the_extra(monkeypatch):
 
 def test_every_game_has_a_configuration():
     assert [build.game_config(game).num_mechs for game in build.GAMES] == [10, 20]
+
+
+def test_unknown_game_is_refused(tmp_path, capsys):
+    assert run(["web", "build", str(tmp_path), "--game", "3v3"]) == USAGE
+    assert "--game '3v3' is unknown, expected one of 5v5, 10v10" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@needs_node
+def test_build_writes_a_module_and_its_description(tmp_path):
+    written = build.build(tmp_path, ["5v5"], lambda game, done, total: None)
+    module, text = (tmp_path / f"5v5.{suffix}" for suffix in ("wasm", "json"))
+    description = json.loads(text.read_text(encoding="utf-8"))
+    cfg = build.game_config("5v5")
+    assert written == {"5v5": {"wasm": module.stat().st_size, "json": text.stat().st_size}}
+    assert module.read_bytes().startswith(b"\0asm") and module.stat().st_size < MODULE_BYTES
+    assert description["arrays"]["obs"] == {"dtype": "float32", "shape": [1, cfg.num_mechs, layout.obs_dim(cfg)]}
+    assert description["arrays"]["bank_material"]["dtype"] == "uint8"
 
 
 @pytest.fixture(scope="module")
