@@ -70,19 +70,20 @@ def _own_home(
 
 @pytest.fixture
 def jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Evaluation jobs run in this process when they are launched, instead of in a supervised one."""
+    """Jobs run in this process when they are launched, instead of in a supervised one."""
     import contextlib
+    import importlib
     import json
 
-    from echelon.jobs import evaluations, launch, worker
+    from echelon.jobs import launch, worker
     from echelon.jobs.exits import exit_record
     from echelon.jobs.spec import write_spec
 
     def run(paths, spec, kind, arguments=(), named=()):
-        assert kind.module == evaluations.__name__
         write_spec(paths, spec)
+        work = importlib.import_module(kind.module).work
         with open(paths.log_worker, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            code = worker.main([str(paths.root), *arguments], work=evaluations.work, phase="playing")
+            code = worker.main([str(paths.root), *arguments], work=work, phase="playing")
         paths.exit.write_text(json.dumps(exit_record(paths, code, earlier_bytes=0, oom=False)))
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}

@@ -96,7 +96,7 @@ def test_missing_library_is_named(echelon, run, page, monkeypatch):
 
 
 @pytest.mark.long
-def test_pushed_policy_comes_back_from_the_hub(run, tmp_path, monkeypatch):
+def test_pushed_policy_comes_back_from_the_hub(echelon, run, tmp_path, monkeypatch):
     pytest.importorskip("huggingface_hub")
     folder = tmp_path / "fetched"
     with HubServer() as server:
@@ -116,12 +116,12 @@ def test_pushed_policy_comes_back_from_the_hub(run, tmp_path, monkeypatch):
 
         weights = server.repos["someone/keen-fox"]["model.safetensors"]
         server.repos["someone/keen-fox"]["model.safetensors"] = weights[:-1] + b"x"
-        for repo, text in (("someone/keen-fox", "damaged"), ("someone/nosuch", "download of 'someone/nosuch' failed")):
-            failed = command("policy", "pull", repo, "--out", str(tmp_path / "other"))
-            assert failed.returncode == 1 and text in failed.stderr, failed.stderr
-            assert failed.stderr.strip().count("\n") == 0 and not (tmp_path / "other").exists()
-        monkeypatch.setattr(hub, "MAX_BYTES", 1000)
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        for repo, text in (("someone/keen-fox", "damaged"), ("someone/nosuch", "download of 'someone/nosuch' failed")):
+            code, _, err = echelon("policy", "pull", repo, "--out", str(tmp_path / "other"))
+            assert code == 1 and text in err, err
+            assert err.strip().count("\n") == 0 and not (tmp_path / "other").exists()
+        monkeypatch.setattr(hub, "MAX_BYTES", 1000)
         with pytest.raises(ValueError, match="its policy has [0-9,]+ bytes, expected at most 1,000"):
             hub.download("someone/keen-fox", tmp_path / "other")
         assert not list(tmp_path.glob(".pull-*"))

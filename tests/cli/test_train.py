@@ -98,13 +98,16 @@ def test_train_saves_and_can_be_evaluated(shell, echelon, jobs_in_process):
 
 
 @pytest.mark.long
-def test_kill_during_save_resumes_from_whole_checkpoint(shell):
-    code, out, err = shell.run(*tiny(), ECHELON_FAULT="save.before_rename:2")
+def test_kill_before_and_during_a_save_resumes_from_what_is_whole(shell):
+    code, out, err = shell.run(*tiny(), ECHELON_FAULT="save.begin")
     assert code == 5 and "SIGKILL" in err, out
     paths = find_run("latest")
-    ended = json.loads(paths.exit.read_text())
-    last = read_events(paths.metrics)[0][-1].time
-    assert ended["time"] - last < CRASH_SHOWS_WITHIN_S
+    ended, lines = json.loads(paths.exit.read_text()), paths.metrics.read_bytes().splitlines()
+    assert ended["time"] - from_json(lines[-1]).time < CRASH_SHOWS_WITHIN_S
+    code, _, _ = shell.run("train", "--resume", "latest", ECHELON_FAULT="save.before_rename:2")
+    assert code == 5
+    events = [from_json(line) for line in paths.metrics.read_bytes().splitlines()]
+    assert any(isinstance(e, EventResume) and e.update == 0 for e in events[len(lines) :]), "without a checkpoint"
     (saved,) = [path.name.removeprefix(".tmp-") for path in paths.checkpoints.glob(".tmp-step-*")]
     code, out, err = shell.run("train", "--resume", paths.id)
     assert (code, err) == (0, "")
@@ -125,19 +128,6 @@ def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
     code, _, err = shell.run("train", "--resume", paths.id, "--set", f"total_steps={saved[-1].global_step + 40}")
     assert code == 0, err
     assert updates(paths)[: len(before) + 1] == [*before, before[-1] + 1]
-
-
-@pytest.mark.long
-def test_resume_without_checkpoint_starts_over(shell):
-    code, _, _ = shell.run(*tiny(), ECHELON_FAULT="save.begin")
-    assert code == 5
-    paths = find_run("latest")
-    before = len(paths.metrics.read_bytes().splitlines())
-    code, _, err = shell.run("train", "--resume", "latest")
-    assert code == 0, err
-    events = [from_json(line) for line in paths.metrics.read_bytes().splitlines()]
-    assert any(isinstance(e, EventResume) and e.update == 0 for e in events[before:])
-    assert updates(paths)[0] == 1
 
 
 @pytest.mark.long

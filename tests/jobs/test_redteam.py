@@ -35,7 +35,7 @@ from echelon.jobs.sweeps.schedule import (
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs
 from echelon.telemetry.evaluations import read_evaluations
-from echelon.telemetry.events import EventFresh, EventRung, EventTrial, EventUpdate
+from echelon.telemetry.events import EventEnd, EventFresh, EventRung, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
 from echelon.training.eval_plan import EvalPlan
 from echelon_cli import redteam_job, sweep_job
@@ -273,7 +273,7 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     config = battle_run(env={"max_episode_seconds": 2.0}, num_envs=2, max_updates=2)
     result, _ = run_battle(config, tmp_path / "target")
     assert result.checkpoint is not None
-    words = ["--steps", "600", "--shares", "50,100", "--from", "target", "--from", "nothing", "--report-seeds", "2"]
+    words = ["--steps", "600", "--shares", "50,100", "--from", "target", "--report-seeds", "2"]
     small = ["--set", "eval.seeds=1", "--set", "eval.record_seeds=1", "--set", "threads=1", "--set", "device=cpu"]
     assert run(["redteam", str(result.checkpoint), *words, *small, "--detach"]) == 0
     (paths,) = list_runs(kind="sweep")
@@ -289,8 +289,8 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     finally:
         kill_all_jobs()
     report = read_report(paths)
-    assert [len(each.rates) for each in report.attackers] == [2, 2] and not any(e.message for e in report.attackers)
-    assert [point.all_steps for point in report.curve] == [600, 1200]
+    assert [len(each.rates) for each in report.attackers] == [2] and not any(e.message for e in report.attackers)
+    assert [point.all_steps for point in report.curve] == [300, 600]
     for point in report.curve:
         attacker = next(each for each in report.attackers if each.number == point.attacker)
         assert point.mean and point.sampled and point.episodes == 4 and point.name == attacker.name
@@ -298,7 +298,9 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
         assert saved.state == "completed" and saved.kind == "eval"
     for each in report.attackers:
         attacker = RunPaths(paths.root.parent / each.run)
-        updates = [e for e in read_events(attacker.metrics)[0] if isinstance(e, EventUpdate)]
+        records = read_events(attacker.metrics)[0]
+        updates = [e for e in records if isinstance(e, EventUpdate)]
+        assert [e.reason for e in records if isinstance(e, EventEnd)] == ["stopped", "completed"], "stops at a rung"
         steps = [e.global_step for e in updates]
         assert steps == sorted(set(steps)) and all(e.opponents == {"champion": 2} for e in updates)
         added = [e.checkpoint for e in read_evaluations(attacker.evals) if e.opponent == "target"]

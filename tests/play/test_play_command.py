@@ -48,6 +48,10 @@ def server(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str],
             process.stdout.close()
 
 
+def kill_worker(run: RunPaths) -> None:
+    psutil.Process((read_json(run.processes) or {})["worker"]["pid"]).kill()
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -82,46 +86,35 @@ def fly(url: str, *, key: str = "", frames: int = 20) -> tuple[dict[str, Any], i
 
 
 @pytest.mark.long
-def test_seat_survives_the_server_and_the_recording_survives_the_session(tmp_path):
+def test_seat_survives_the_server_the_recording_its_session_and_a_killed_session_is_replaced(tmp_path):
     port = str(free_port())
     with server(tmp_path, "play", "trivial", "--size", "40", "--port", port) as (first, url):
         begin, tick = fly(url)
         os.kill(first.pid, signal.SIGKILL)
         first.wait(WAIT_S)
     (session,) = list_runs(tmp_path)
-    with server(tmp_path, "serve", "--play", "--port", port) as (_, other):
+    with server(tmp_path, "serve", "--play", "--port", port) as (process, other):
         base = other.split("#")[0]
         again, later = fly(base + url[url.index("#") :], key=begin["key"], frames=60)
         assert again["mech"] == begin["mech"] and again["tick"] >= tick
-        worker = (read_json(session.processes) or {})["worker"]["pid"]
-        psutil.Process(worker).kill()
+        (own,) = (run for run in list_runs(tmp_path) if run.id != session.id)
+        kill_worker(session)
         status = wait_until(session, lambda status: not status.is_alive, timeout_s=WAIT_S)
         assert status is not None and status.state == "crashed"
         assert not list(session.replays.glob("*.ecr"))
-    with server(tmp_path, "serve", "--play"):  # the next session lists what the killed one left
-        (recording,) = session.replays.glob("*.ecr")
+        kill_worker(own)
+        assert process.stdout is not None
+        replaced = json.loads(process.stdout.readline())["url"]
+        assert replaced.split("#")[0] == base and replaced != other
+        (second,) = (run for run in list_runs(tmp_path) if run.id not in (session.id, own.id))
+        assert second.play_socket.exists() and not own.play_socket.exists()
+        (recording,) = session.replays.glob("*.ecr")  # the next session lists what a killed one left
         with Replay(recording) as replay:
             assert later - 80 <= replay.ticks <= later + 60 and not replay.complete
         assert verify(recording).ok
     for run in list_runs(tmp_path):
         ended = wait_until(run, lambda status: not status.is_alive, timeout_s=WAIT_S)
-        assert ended is not None and (run == session or ended.state in ("stopped", "completed"))
-    assert isinstance(session, RunPaths)
-
-
-@pytest.mark.long
-def test_server_replaces_a_killed_session_and_prints_its_address(tmp_path):
-    with server(tmp_path, "serve", "--play") as (process, url):
-        (session,) = list_runs(tmp_path)
-        worker = (read_json(session.processes) or {})["worker"]["pid"]
-        psutil.Process(worker).kill()
-        assert process.stdout is not None
-        other = json.loads(process.stdout.readline())["url"]
-        assert other.split("#")[0] == url.split("#")[0] and other != url
-        (second,) = (run for run in list_runs(tmp_path) if run.id != session.id)
-        assert second.play_socket.exists() and not session.play_socket.exists()
-    ended = wait_until(second, lambda status: not status.is_alive, timeout_s=WAIT_S)
-    assert ended is not None and ended.state in ("stopped", "completed")
+        assert ended is not None and (run != second or ended.state in ("stopped", "completed"))
 
 
 def test_sessions_of_a_runs_folder_are_bounded(tmp_path, monkeypatch):
