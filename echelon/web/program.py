@@ -1,4 +1,3 @@
-# type: ignore
 """Programs of a backend as C++ that calls Warp's kernels, with every array as a variable.
 
 Pointers have 4 bytes in WebAssembly, so the compiler lays the argument structs out: they are declared member by member
@@ -85,7 +84,9 @@ class _Writer:
         self.named: dict[str, dict[str, Any]] = {}
         self._arrays: dict[int, str] = {}
         self._declared: dict[str, str] = {}
-        """Declarations by what they declare: a struct, a constant by its value, a launch by its call."""
+        """Declarations by the name that they declare."""
+        self._constants: dict[str, str] = {}
+        """Names of constants by type and value."""
         self._launches: list[str] = []
         self._programs: list[str] = []
 
@@ -144,13 +145,11 @@ class _Writer:
 
     def _constant(self, kind: str, value: str) -> str:
         """Return the name of a constant; equal ones share one."""
-        key = f"{kind} {value}"
-        if key not in self._declared:
-            name = f"{CONSTANT}{len(self._declared)}"
-            self._declared[key] = f"static constexpr {kind} {name} = {value};"
-        return self._declared[key].split(" = ", 1)[0].rsplit(" ", 1)[1]
+        name = self._constants.setdefault(f"{kind} {value}", f"{CONSTANT}{len(self._constants)}")
+        self._declared.setdefault(name, f"static constexpr {kind} {name} = {value};")
+        return name
 
-    def _storage(self, array: wp.array) -> str:
+    def _storage(self, array: Any) -> str:
         """Return the name of the variable with the elements of an array, a null pointer if it has none."""
         if not array.size:
             return "nullptr"
