@@ -26,11 +26,11 @@ needs_node = pytest.mark.skipif(NODE is None or COMPILER is None, reason="needs 
 
 class Played(NamedTuple):
     state: list[str]
-    """State hash, as ``tests.state_hash``, after the beginning and each repetition."""
+    """State hash, as ``tests.state_hash``, after each program."""
     arrays: list[str]
     """Digest of all arrays then."""
     seconds: float
-    """Duration of the repetitions."""
+    """Duration of all programs but the first."""
 
 
 class Compiled(NamedTuple):
@@ -39,11 +39,11 @@ class Compiled(NamedTuple):
 
 
 def play_in_node(
-    folder: Path, compiled: Compiled, batch: Batch, program: str, repeats: int, each: Mapping[str, np.ndarray] = {}
+    folder: Path, compiled: Compiled, batch: Batch, programs: Sequence[str], each: Mapping[str, np.ndarray] = {}
 ) -> Played:
-    """Play program ``reset``, then ``program`` repeatedly, from the arrays of ``batch``.
+    """Run ``programs`` one after the other from the arrays of ``batch``.
 
-    ``each`` has arrays to set before each repetition, with the repetition as first axis.
+    ``each`` has arrays to set before all but the first, with the program as first axis.
     """
     module, arrays = compiled
     size = {name: batch.numpy(name).nbytes for name in arrays}
@@ -63,11 +63,11 @@ def play_in_node(
     rows = [{"name": name, "size": count} for name, count in size.items()]
     job: dict[str, Any] = {
         "first": rows,
-        "programs": ["reset", *[program] * repeats],
+        "programs": programs,
         "each": [{"name": name, "size": size[name]} for name in each],
         "digests": [hashed, rows],
     }
-    later = b"".join(values[i].tobytes() for i in range(repeats) for values in each.values())
+    later = b"".join(values[i].tobytes() for i in range(len(programs) - 1) for values in each.values())
     (folder / "job.json").write_text(json.dumps(job))
     (folder / "inputs.bin").write_bytes(b"".join(batch.numpy(name).tobytes() for name in arrays) + later)
     (folder / "game.wasm").write_bytes(module)

@@ -1,4 +1,4 @@
-// Plays programs of a WebAssembly module as job.json tells and prints the digests of its arrays after each repetition.
+// Runs programs of a WebAssembly module as job.json tells and prints digests of its arrays after each.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,8 +31,8 @@ TURNS, HELD = 60, 20
 """Ticks, and those that an action is held."""
 MODULE_BYTES = 1 << 20
 """Largest module of a game; a page sends it compressed to a fifth."""
-STEPS, MATCH_S = 1000, 300.0
-"""Steps of a match, and a time limit beyond them [s]."""
+MATCHES = ["reset", *["decision"] * 125] * 8
+"""Programs of several matches, since few mechs live after a hundred steps; each draws its seed."""
 MOVES = [*step.read_actions(), Launch(upkeep.clock, "E"), Launch(upkeep.timers, "EM"), Launch(motion.move, "E")]
 PROGRAMS = {"reset": step.reset("every"), "move": MOVES}
 ODD = (np.nan, -np.inf, np.float32(1e-41), -0.0)
@@ -58,7 +57,7 @@ def test_small_programs_play_as_native_ones(moving, tmp_path):
     actions = np.repeat(drawn.astype(np.float32), HELD, axis=0)
     actions[:3, ..., : len(ODD)] = ODD
     compiled = Compiled(compile_sources(sources), names)
-    played = play_in_node(tmp_path, compiled, moving, "move", TURNS, {"actions": actions})
+    played = play_in_node(tmp_path, compiled, moving, ["reset", *["move"] * TURNS], {"actions": actions})
     reset, move = (moving.capture(program) for program in PROGRAMS.values())
     reset()
     began, native = moving.numpy("pos").copy(), [digest_of(moving, names)]
@@ -136,7 +135,7 @@ def simulator_of(simulators: dict[EnvConfig, Compiled], cfg: EnvConfig) -> Compi
 
 
 def match(cfg: EnvConfig, map_seed: int, seed: int, *pilots: str) -> Engine:
-    """Return an engine that differs from one of the page only in its map, its seed and its pilots."""
+    """Return an engine that differs from one of the page only in its map, its seed (-1: drawn) and its pilots."""
     engine = build.web_engine(cfg)
     bank = build_bank(cfg.world, [map_seed], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
     engine.batch.replace_all_maps(bank)
@@ -151,17 +150,19 @@ def match(cfg: EnvConfig, map_seed: int, seed: int, *pilots: str) -> Engine:
 @needs_node
 @pytest.mark.parametrize("pilots", [("expert", "expert"), ("hard", "trivial")], ids="-".join)
 @pytest.mark.parametrize("game", build.GAMES)
-def test_match_plays_as_natively(simulators, tmp_path, game, pilots):
-    cfg = replace(build.game_config(game), max_episode_seconds=MATCH_S)
+def test_matches_play_as_natively(simulators, tmp_path, game, pilots):
+    cfg = build.game_config(game)
     simulator = simulator_of(simulators, cfg)
-    engine = match(cfg, 11, 12, *pilots)
-    played = play_in_node(tmp_path, simulator, engine.batch, "decision", STEPS)
-    states, arrays = [], []
-    for name in ("reset", *["decision"] * STEPS):
+    engine = match(cfg, 11, -1, *pilots)
+    played = play_in_node(tmp_path, simulator, engine.batch, MATCHES)
+    states, arrays, seeds, least = [], [], set(), cfg.num_mechs
+    for name in MATCHES:
         engine.run(name)
         states.append(state_hash(engine.batch, 0))
         arrays.append(digest_of(engine.batch, simulator.arrays))
-    assert (engine.batch.numpy("alive") == 0).any(), "a match must be fought"
+        seeds.add(int(engine.batch.numpy("seed")[0]))
+        least = min(least, int(engine.batch.numpy("alive").sum()))
+    assert len(seeds) == MATCHES.count("reset") and least < cfg.num_mechs, "matches are fought and differ"
     assert first_difference(states, played.state) is None
     assert first_difference(arrays, played.arrays) is None
 
@@ -173,6 +174,7 @@ def test_match_plays_as_natively(simulators, tmp_path, game, pilots):
 def test_golden_battle_has_its_hashes(simulators, tmp_path, pilot, seed):
     engine = match(golden.CFG, seed, seed, pilot, pilot)
     steps = golden.DECISIONS
-    played = play_in_node(tmp_path, simulator_of(simulators, golden.CFG), engine.batch, "decision", max(steps))
+    programs = ["reset", *["decision"] * max(steps)]
+    played = play_in_node(tmp_path, simulator_of(simulators, golden.CFG), engine.batch, programs)
     stored = json.loads(golden.GOLDEN.read_text(encoding="utf-8"))[f"battles of {pilot}"][str(seed)]
     assert {str(n): played.state[n] for n in steps} == stored
