@@ -20,7 +20,7 @@ from echelon_cli.players import Player
 from tests.arena.policy_files import SMALL, save
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until, wait_for, wait_for_exit
 
-LIMIT_S = 300.0
+LIMIT_S = 120.0
 OPTIONS = EvalOptions(seeds=4, weapon_prob=1.0, threads=1)
 LEVELS = [Player(level) for level in ("easy", "medium")]
 BATCHES = 8
@@ -56,7 +56,7 @@ def without_times(value):
 
 
 @pytest.mark.long
-def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained, request):
+def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     paths = start(trained)
     wait_for_batches(paths, 3)
     worker = process_identity(paths, "worker")
@@ -68,7 +68,6 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained, 
     policy = paths.root / eval_job.POLICY / "model.safetensors"
     whole = policy.read_bytes()
     policy.write_bytes(b"PK torn")
-    request.getfixturevalue("jobs_in_process")
     eval_job.resume(paths.id)
     status = until(paths, "failed", limit_s=LIMIT_S)
     assert "model.safetensors does not match its manifest" in status.reason and "\n" not in status.reason
@@ -87,7 +86,7 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained, 
 
 
 @pytest.mark.long
-def test_stopped_eval_job_completes_its_batch_and_continues(trained, request):
+def test_stopped_eval_job_completes_its_batch_and_continues(trained):
     paths = start(trained)
     wait_for_batches(paths, 1)
     stop(paths)
@@ -100,7 +99,6 @@ def test_stopped_eval_job_completes_its_batch_and_continues(trained, request):
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4, "a second request discards the batch"
     trained.evals.mkdir()
-    request.getfixturevalue("jobs_in_process")
     eval_job.resume(paths.id)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
     events, _ = read_events(paths.metrics)
