@@ -39,7 +39,12 @@ def redteam(
     ] = None,
     origins: Annotated[
         list[str] | None,
-        option("--from", "Starts: target, value, nothing or a policy; may be repeated.", "POLICY", complete_networks),
+        option(
+            "--from",
+            "Start: target, value (target, paid the fall of its value), nothing or a policy; default: all but value.",
+            "POLICY",
+            complete_networks,
+        ),
     ] = None,
     seeds: Annotated[int, option("--seeds", "Attackers from each start.", min=1)] = 1,
     report_seeds: Annotated[

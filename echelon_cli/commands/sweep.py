@@ -74,7 +74,12 @@ def start(
     rungs: Annotated[int | None, option("--rungs", "Evaluations that prune trials, 1: no pruning; default: 3.")] = None,
     metric: Annotated[
         str | None,
-        option("--metric", "Metric, such as mean_return; default: win_rate.", "NAME", one_of(*CHOICES["metric"])),
+        option(
+            "--metric",
+            "Metric: win_rate (default), sampled_win_rate, mean_hp_margin or mean_return.",
+            "NAME",
+            one_of(*CHOICES["metric"]),
+        ),
     ] = None,
     seeds: Annotated[int | None, option("--seeds", "Training seeds of each variant or finalist; default: 3.")] = None,
     at_once: Annotated[int | None, option("--at-once", "Trials at once; they share the cores; default: 1.")] = None,
@@ -122,7 +127,8 @@ def show_plan(plan: Any, lines: Sequence[str], as_json: bool) -> None:
         output.show_json({**row, "rung_steps": plan.rung_steps, "planned_steps": plan.planned_steps})
         return
     output.show_table(("variant", "changes") if plan.variants else ("option", "values"), rows)
-    output.print_line("\n".join(lines))
+    for line in lines:
+        output.print_line(line)
 
 
 @app.command("show")

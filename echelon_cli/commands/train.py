@@ -44,11 +44,21 @@ def train(
     assignments: SetOption = None,
     opponents: Annotated[
         str | None,
-        option("--opponents", "Opponents: scripted, self, past, league or exploiter.", "NAME", one_of(*MIX_PROFILES)),
+        option(
+            "--opponents",
+            "Mix of opponents: scripted, self, past, league or exploiter; default: the preset's.",
+            "NAME",
+            one_of(*MIX_PROFILES),
+        ),
     ] = None,
     start_from: Annotated[
         str | None,
-        option("--start-from", "Checkpoint, run, league entry or champion to start from.", "POLICY", complete_networks),
+        option(
+            "--start-from",
+            "Checkpoint, run, league entry or champion to start from; default: a new network.",
+            "POLICY",
+            complete_networks,
+        ),
     ] = None,
     resume: Annotated[str | None, option("--resume", "Resume from its last checkpoint.", "RUN", complete_runs)] = None,
     minutes: Annotated[

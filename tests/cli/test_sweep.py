@@ -58,7 +58,7 @@ def test_sweep_of_variants_plans_them_without_limit_in_minutes(echelon):
     assert [each["name"] for each in plan["variants"]] == ["unchanged", "no lstm", "ppo.lr=1e-4,ppo.gamma=0.9"]
     assert plan["given"] == {"max_minutes": 0.0, "total_steps": 300} and plan["planned_steps"] == 3 * 2 * 300
     text = echelon("sweep", "start", *words, "--plan")[1]
-    assert "model.memory=False" in text and "3 variants of preset quickstart with 2 seeds each" in text
+    assert "model.memory=False" in text and "3 variants of preset quickstart with 2 seeds each\n" in text
 
 
 def test_sweep_notifies_and_its_trials_are_mirrored(echelon, monkeypatch):
