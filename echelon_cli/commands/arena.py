@@ -62,7 +62,10 @@ RetiredFlag = Annotated[bool, option("--retired", "Include retired entries, whic
 def run(
     rounds: Annotated[int, option("--rounds", "Rounds to play; each is one rating period.")] = 1,
     scheme: Annotated[
-        str, option("--scheme", "Pairs of a round: all, or similar ratings.", "round-robin|skill", one_of(*CHOICES["scheme"]))
+        str,
+        option(
+            "--scheme", "Pairs of a round: all, or similar ratings.", "round-robin|skill", one_of(*CHOICES["scheme"])
+        ),
     ] = "round-robin",
     seeds: Annotated[int, option("--seeds", "Seeds per pair and round, each played from both sides.")] = 4,
     opponents: Annotated[int, option("--opponents-per-entry", "Opponents of each entry in scheme skill.")] = 3,
@@ -75,7 +78,7 @@ def run(
     record: Annotated[float, option("--record-share", "Fraction of the matches to record, 0 to 1.")] = 0.0,
     upsets: Annotated[int, option("--upsets", "Upsets (wins of the weaker) to record per round.")] = 4,
     promote: Annotated[int, option("--promote", "Promote candidates ranked in the top N; 0: none.")] = 0,
-    conservatism: Annotated[float, option("--conservatism", "Rank candidates by rating - k deviations; k.")] = 2.0,
+    conservatism: Annotated[float, option("--conservatism", "Rank candidates by rating - k deviations; k [1].")] = 2.0,
     age_idle: Annotated[bool, option("--age-idle", "Increase the rating deviation of idle entries.")] = False,
     envs: Annotated[int, option("--envs", "Matches played in parallel.")] = 64,
     device: DeviceOption = "cpu",
