@@ -26,8 +26,8 @@ GAMES = {"5v5": 1, "10v10": 2}
 """Packs per team of each game."""
 PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step")
 """Programs of the engine that the module has; ``decision`` is the four that follow it, with all ticks of a step."""
-MAP = (fields_of(MapArrays).keys() | {"bank_flow"}) - {"bank_live", "bank_live_count"}
-"""Arrays with the map, which the page fills."""
+MAP = sorted((fields_of(MapArrays).keys() | {"bank_flow"}) - {"bank_live", "bank_live_count"})
+"""Arrays with the map, in the order of a map file; the page fills them."""
 
 Progress = Callable[[str, int, int], None]
 """Called with a game, the number of compiled files and the total."""
@@ -48,6 +48,14 @@ def web_engine(cfg: EnvConfig) -> Engine:
     for name in MAP:
         engine.batch[name].zero_()
     return engine
+
+
+def map_file(engine: Engine, seed: int) -> bytes:
+    """Return the map of a seed as the arrays ``MAP``, one after the other, and leave it in the engine."""
+    cfg = engine.cfg
+    bank = build_bank(cfg.world, [seed], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
+    engine.batch.replace_all_maps(bank)
+    return b"".join(engine.batch.numpy(name).tobytes() for name in MAP)
 
 
 def build(folder: Path, games: Sequence[str], progress: Progress) -> dict[str, dict[str, int]]:
@@ -77,5 +85,6 @@ def simulator(engine: Engine, progress: Callable[[int, int], None]) -> tuple[byt
         "actions": engine.action_names,
         "programs": PROGRAMS,
         "arrays": sources.arrays,
+        "map": MAP,
     }
     return compile_sources(sources, progress), description

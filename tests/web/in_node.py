@@ -19,9 +19,14 @@ from tests.state_hash import HASHED_UNLESS_ZERO
 
 PLAY = Path(__file__).with_name("play.mjs")
 
+BUNDLER = PLAY.parents[2] / "viewer" / "node_modules" / ".bin" / "rolldown"
+
 NODE = shutil.which("node")
 COMPILER = importlib.util.find_spec("ziglang")
-needs_node = pytest.mark.skipif(NODE is None or COMPILER is None, reason="needs Node and ziglang (extra web)")
+needs_node = pytest.mark.skipif(
+    NODE is None or COMPILER is None or not BUNDLER.exists(),
+    reason="needs Node, ziglang (extra web) and npm ci in viewer/",
+)
 
 
 class Played(NamedTuple):
@@ -35,47 +40,71 @@ class Played(NamedTuple):
 
 class Compiled(NamedTuple):
     module: bytes
-    arrays: Sequence[str]
+    description: Mapping[str, Any]
+
+    @property
+    def arrays(self) -> list[str]:
+        return list(self.description["arrays"])
+
+
+class Begin(NamedTuple):
+    """With what program ``start`` begins a match."""
+
+    map: bytes
+    seed: int
+    scripts: Sequence[int]
 
 
 def play_in_node(
-    folder: Path, compiled: Compiled, batch: Batch, programs: Sequence[str], each: Mapping[str, np.ndarray] = {}
+    folder: Path,
+    compiled: Compiled,
+    batch: Batch,
+    programs: Sequence[str],
+    each: Mapping[str, np.ndarray] = {},
+    begin: Begin | None = None,
 ) -> Played:
-    """Run ``programs`` one after the other from the arrays of ``batch``.
+    """Run ``programs`` one after the other from the arrays of ``batch``, or from those of the module with ``begin``.
 
     ``each`` has arrays to set before all but the first, with the program as first axis.
     """
-    module, arrays = compiled
-    size = {name: batch.numpy(name).nbytes for name in arrays}
+    arrays = compiled.arrays
     live = dict.fromkeys(ROUND_FIELDS, ("round_weapon", 0)) | dict.fromkeys(CLOUD_FIELDS, ("cloud_ticks", 1))
     hashed = [
         {
             "name": name,
-            "size": size[name],
             "rare": name in HASHED_UNLESS_ZERO,
-            "live": {"name": live[name][0], "least": live[name][1], "count": size[live[name][0]] // 4}
-            if name in live
-            else None,
+            "live": {"name": live[name][0], "least": live[name][1]} if name in live else None,
         }
         for name in (*WORLD, *STATE)
-        if name not in NOT_STATE and name in size
+        if name not in NOT_STATE and name in arrays
     ]
-    rows = [{"name": name, "size": count} for name, count in size.items()]
     job: dict[str, Any] = {
-        "first": rows,
+        "description": compiled.description,
+        "first": [] if begin else arrays,
         "programs": programs,
-        "each": [{"name": name, "size": size[name]} for name in each],
-        "digests": [hashed, rows],
+        "each": list(each),
+        "digests": [hashed, [{"name": name} for name in arrays]],
     }
+    if begin:
+        job["begin"] = {"seed": begin.seed, "scripts": begin.scripts}
+        (folder / "map.bin").write_bytes(begin.map)
+    first = b"".join(batch.numpy(name).tobytes() for name in job["first"])
     later = b"".join(values[i].tobytes() for i in range(len(programs) - 1) for values in each.values())
     (folder / "job.json").write_text(json.dumps(job))
-    (folder / "inputs.bin").write_bytes(b"".join(batch.numpy(name).tobytes() for name in arrays) + later)
-    (folder / "game.wasm").write_bytes(module)
-    done = subprocess.run(["node", str(PLAY), str(folder)], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (folder / "inputs.bin").write_bytes(first + later)
+    (folder / "game.wasm").write_bytes(compiled.module)
+    found = json.loads(run_in_node(PLAY, folder))
     state, whole = zip(*found["digests"], strict=True)
     return Played(list(state), list(whole), found["seconds"])
+
+
+def run_in_node(script: Path, folder: Path) -> str:
+    """Return the output of a script that imports files of the viewer and gets ``folder`` as its argument."""
+    bundle = folder / "script.mjs"
+    for command in ([BUNDLER, script, "-o", bundle, "--platform", "node"], ["node", bundle, folder]):
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def digest_of(batch: Batch, arrays: Sequence[str]) -> str:

@@ -2,22 +2,28 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
+import { Simulator } from "../../viewer/src/game/simulator";
+
 const folder = process.argv[2];
 const job = JSON.parse(readFileSync(`${folder}/job.json`));
 const inputs = readFileSync(`${folder}/inputs.bin`);
-const { instance } = await WebAssembly.instantiate(readFileSync(`${folder}/game.wasm`), {});
-const exports = instance.exports;
-const bytes = (name, size) => new Uint8Array(exports.memory.buffer, exports[`array_${name}`].value, size);
+const simulator = await Simulator.load(readFileSync(`${folder}/game.wasm`), job.description);
+const { buffer } = simulator.array("tick");
+
+function bytes(name) {
+  const { byteOffset, byteLength } = simulator.array(name);
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
 
 /** Return the digest of arrays: all of their bytes, or the entries that are live; `rare` ones only while not 0. */
 function digest(rows) {
   const sum = createHash("sha256");
-  for (const { name, size, live, rare } of rows) {
-    let values = bytes(name, size);
+  for (const { name, live, rare } of rows) {
+    let values = bytes(name);
     if (rare && values.every((value) => value === 0)) continue;
     if (live) {
-      const marks = new Int32Array(exports.memory.buffer, exports[`array_${live.name}`].value, live.count);
-      const row = size / live.count;
+      const marks = simulator.array(live.name);
+      const row = values.length / marks.length;
       const kept = [...marks.keys()].filter((i) => marks[i] >= live.least);
       values = Buffer.concat(kept.map((i) => values.subarray(i * row, (i + 1) * row)));
     }
@@ -27,8 +33,16 @@ function digest(rows) {
 }
 
 let at = 0;
-function read(rows) {
-  for (const { name, size } of rows) bytes(name, size).set(inputs.subarray(at, (at += size)));
+function read(names) {
+  for (const name of names) {
+    const values = bytes(name);
+    values.set(inputs.subarray(at, (at += values.length)));
+  }
+}
+
+function run(program) {
+  if (program !== "start") return simulator.run(program);
+  simulator.start({ map: readFileSync(`${folder}/map.bin`), ...job.begin });
 }
 
 read(job.first);
@@ -37,7 +51,7 @@ let seconds = 0;
 for (const name of job.programs) {
   if (digests.length) read(job.each);
   const began = performance.now();
-  exports[`run_${name}`]();
+  run(name);
   if (digests.length) seconds += (performance.now() - began) / 1e3;
   digests.push(job.digests.map(digest));
 }

@@ -24,7 +24,7 @@ from echelon_cli.main import run
 from echelon_cli.output import USAGE
 from tests.laws import test_golden as golden
 from tests.state_hash import state_hash
-from tests.web.in_node import Compiled, digest_of, first_difference, needs_node, play_in_node
+from tests.web.in_node import Begin, Compiled, digest_of, first_difference, needs_node, play_in_node
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40))
 TURNS, HELD = 60, 20
@@ -56,7 +56,7 @@ def test_small_programs_play_as_native_ones(moving, tmp_path):
     drawn = np.random.default_rng(3).uniform(-1.5, 1.5, (TURNS // HELD, *moving.numpy("actions").shape))
     actions = np.repeat(drawn.astype(np.float32), HELD, axis=0)
     actions[:3, ..., : len(ODD)] = ODD
-    compiled = Compiled(compile_sources(sources), names)
+    compiled = Compiled(compile_sources(sources), {"arrays": sources.arrays})
     played = play_in_node(tmp_path, compiled, moving, ["reset", *["move"] * TURNS], {"actions": actions})
     reset, move = (moving.capture(program) for program in PROGRAMS.values())
     reset()
@@ -130,7 +130,7 @@ def simulator_of(simulators: dict[EnvConfig, Compiled], cfg: EnvConfig) -> Compi
         engine = build.web_engine(cfg)
         module, description = build.simulator(engine, lambda done, total: None)
         engine.close()
-        simulators[cfg] = Compiled(module, list(description["arrays"]))
+        simulators[cfg] = Compiled(module, description)
     return simulators[cfg]
 
 
@@ -165,6 +165,22 @@ def test_matches_play_as_natively(simulators, tmp_path, game, pilots):
     assert len(seeds) == MATCHES.count("reset") and least < cfg.num_mechs, "matches are fought and differ"
     assert first_difference(states, played.state) is None
     assert first_difference(arrays, played.arrays) is None
+
+
+@pytest.mark.long
+@needs_node
+def test_match_that_a_page_starts_plays_as_natively(simulators, tmp_path):
+    cfg = build.game_config("5v5")
+    simulator = simulator_of(simulators, cfg)
+    engine = match(cfg, 12, 5, "expert", "hard")
+    begin = Begin(build.map_file(engine, 12), 5, engine.batch.numpy("script")[0].tolist())
+    programs = ["start", *["decision"] * 125]
+    played = play_in_node(tmp_path, simulator, engine.batch, programs * 2, begin=begin)
+    native = []
+    for name in ("reset", *programs[1:]):
+        engine.run(name)
+        native.append(digest_of(engine.batch, simulator.arrays))
+    assert first_difference(native * 2, played.arrays) is None
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["protocol.gen.ts", "palette.ts", "spaces.ts", "timeline.ts", "framing.ts", "quality.ts", "storage.ts", "keys.ts"],
   ["data/", "interpolate.ts", "client.ts", "workers/link.ts", "workers/messages.ts"],
   ["state.ts", "routes.ts", "text.ts", "score_text.ts", "caption.ts"],
-  ["control.ts", "director.ts", "input.ts", "settings.ts", "spoilers.ts"],
+  ["control.ts", "director.ts", "input.ts", "settings.ts", "spoilers.ts", "game/"],
   ["render/", "hud/", "sound/"],
   ["screen.ts", "session.ts"],
   ["share/", "play/"],
