@@ -87,18 +87,13 @@ def explain_triggers(
     pilot_out.hold[e, m, w] = hold
 
 
-def install(engine: Engine) -> None:
-    """Add the arrays and the program to an engine."""
-    engine.batch.add_fields(fields_of(HeldTriggers))
-    engine.programs[PROGRAM] = lambda: in_phase(PROGRAM, [Launch(explain_triggers, "EMW")])
-
-
 class Triggers:
     """The weapons of one mech in the only environment of an engine on the CPU."""
 
     def __init__(self, engine: Engine, mech: int) -> None:
         self._engine, self._mech = engine, mech
-        install(engine)
+        engine.batch.add_fields(fields_of(HeldTriggers))
+        engine.programs[PROGRAM] = lambda: in_phase(PROGRAM, [Launch(explain_triggers, "EMW")])
         engine.prepare(PROGRAM)
         self._known, self._known_at, self._hold = (engine.batch.row(name, 0) for name in fields_of(HeldTriggers))
 

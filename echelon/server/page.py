@@ -51,7 +51,7 @@ def single_page(
     embedded += " data-embed>" if embed else ">"
     embedded += base64.b64encode(replay).decode("ascii") + "</script>"
     code = _escaped((static / script[1]).read_text(encoding="utf-8"))
-    embedded += f'<script type="application/json" id="echelon-workers">{_data(workers)}</script>'
+    embedded += f'<script type="application/json" id="echelon-workers">{embedded_json(workers)}</script>'
     parts = (embedded, f'<script type="module">{code}</script>')
     css = static / style[1]
     page = page.replace(script[0], "").replace(style[0], f"<style>{_with_assets(css)}</style>")
@@ -61,7 +61,7 @@ def single_page(
     return page.replace("</body>", "\n".join(parts) + "\n</body>")
 
 
-def _data(value: Mapping[str, Any]) -> str:
+def embedded_json(value: Mapping[str, Any]) -> str:
     """Return JSON without characters that end or begin an element."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 

@@ -1,4 +1,4 @@
-"""Files of the game for a browser: of each game the simulator as WebAssembly and a description of its arrays."""
+"""The page of the game: of each game the simulator as WebAssembly and a description of its arrays, and the viewer."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,33 +11,33 @@ import warp as wp
 
 from echelon import champion
 from echelon.agents import heuristic
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, with_fairness
 from echelon.env.engine import Engine
-from echelon.files import write_output
 from echelon.gen.bank import build_bank
-from echelon.play import triggers
 from echelon.rl.checkpoint import env_config_of, find_checkpoint
+from echelon.server.routes import STATIC
 from echelon.sim.state import MapArrays
 from echelon.sim.structs import fields_of
 from echelon.version import SIM_VERSION
 from echelon.web.compile import compile_sources
-from echelon.web.play_tables import play_tables
+from echelon.web.folder import PageFolder
+from echelon.web.matches import record_matches
 from echelon.web.program import write_sources
 
 GAMES = {"5v5": 1, "10v10": 2}
 """Packs per team of each game."""
-PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step", triggers.PROGRAM)
+MAPS = 24
+"""Maps of each game, those of the seeds from 0."""
+PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step")
 """Programs of the engine that the module has; ``decision`` is the four that follow it, with all ticks of a step."""
 MAP = sorted((fields_of(MapArrays).keys() | {"bank_flow"}) - {"bank_live", "bank_live_count"})
 """Arrays with the map, in the order of a map file; the page fills them."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with a game, the number of compiled files and the total."""
 
-
-def game_config(game: str) -> EnvConfig:
-    """Return the configuration of a game: the champion's, with the packs of the game."""
-    return replace(env_config_of(find_checkpoint(champion.FOLDER).manifest), num_packs=GAMES[game])
+def game_config(game: str, policy: Path = champion.FOLDER) -> EnvConfig:
+    """Return the configuration of a game: the policy's, on fair maps and with the packs of the game."""
+    env = with_fairness(env_config_of(find_checkpoint(policy).manifest).without_ranges(), "path")
+    return replace(env, num_packs=GAMES[game])
 
 
 def web_engine(cfg: EnvConfig) -> Engine:
@@ -49,7 +49,6 @@ def web_engine(cfg: EnvConfig) -> Engine:
     engine.batch.set("row_of", np.arange(engine.num_mechs, dtype=np.int32)[None])
     for name in MAP:
         engine.batch[name].zero_()
-    triggers.install(engine)
     return engine
 
 
@@ -61,21 +60,33 @@ def map_file(engine: Engine, seed: int) -> bytes:
     return b"".join(engine.batch.numpy(name).tobytes() for name in MAP)
 
 
-def build(folder: Path, games: Sequence[str], progress: Progress) -> dict[str, dict[str, int]]:
-    """Write the files of games into ``folder``; return the bytes of each module and description."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = {}
-    for game in games:
-        engine = web_engine(game_config(game))
-        try:
-            module, description = simulator(engine, lambda done, total, game=game: progress(game, done, total))
-        finally:
-            engine.close()
-        text = json.dumps({"game": game, **description}, separators=(",", ":"))
-        write_output(folder / f"{game}.wasm", module)
-        write_output(folder / f"{game}.json", text)
-        written[game] = {"wasm": len(module), "json": len(text)}
-    return written
+def build(folder: Path, games: Sequence[str], policy: Path, name: str, show: Callable[[str], Any]) -> dict[str, int]:
+    """Write the page with a policy called ``name`` into ``folder``; return the bytes of each file in it.
+
+    ``show`` is called with what is being done, in a few words.
+    """
+    page = PageFolder(folder, STATIC)
+    configs = {game: game_config(game, policy) for game in games}
+    played = {game: _add_game(page, game, cfg, show) for game, cfg in configs.items()}
+    recorded = record_matches(policy, name, configs[games[0]], show)
+    matches = [{**row, "path": page.add(f"{row['id']}.ecr", replay)} for row, replay in recorded]
+    return page.finish({"sim_version": SIM_VERSION, "policy": name, "games": played, "matches": matches})
+
+
+def _add_game(page: PageFolder, game: str, cfg: EnvConfig, show: Callable[[str], Any]) -> dict[str, Any]:
+    """Add the files of a game; return their paths."""
+    engine = web_engine(cfg)
+    maps = []
+    try:
+        module, description = simulator(engine, lambda done, total: show(f"compiling {game}: {done} of {total} files"))
+        for seed in range(MAPS):
+            show(f"{game}: map {seed + 1} of {MAPS}")
+            maps.append(page.add(f"maps/{game}-{seed}.map", map_file(engine, seed)))
+    finally:
+        engine.close()
+    text = json.dumps({"game": game, **description}, separators=(",", ":"))
+    files = {"module": page.add(f"{game}.wasm", module), "description": page.add(f"{game}.json", text.encode())}
+    return {**files, "maps": maps}
 
 
 def simulator(engine: Engine, progress: Callable[[int, int], None]) -> tuple[bytes, dict[str, Any]]:
@@ -89,6 +100,5 @@ def simulator(engine: Engine, progress: Callable[[int, int], None]) -> tuple[byt
         "programs": PROGRAMS,
         "arrays": sources.arrays,
         "map": MAP,
-        "play": play_tables(engine),
     }
     return compile_sources(sources, progress), description

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from echelon import champion
 from echelon_cli import output
 from echelon_cli.commands.export import show_written
-from echelon_cli.options import CHOICES, JsonFlag, argument, one_of, option
+from echelon_cli.options import CHOICES, JsonFlag, argument, complete_networks, one_of, option
 
 GAMES = CHOICES["game"]
 
@@ -26,19 +27,20 @@ def build_page(
         list[str] | None,
         option("--game", "A game, such as 5v5; repeat for several; default: all.", "GAME", one_of(*GAMES)),
     ] = None,
+    policy: Annotated[
+        str, option("--policy", "The policy in the page: a run, a policy folder or champion.", "RUN", complete_networks)
+    ] = champion.NAME,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compile the simulator to WebAssembly (extra web).
+    """Write the game as a page that needs no server (extra web).
 
-    It has the scripted pilots and the observations of every mech. DIR gets a module and a description of its arrays for
-    each game.
+    In it one flies and watches matches. Any host of static files serves DIR, under any address.
     """
+    from echelon.arena.standings import policy_path
     from echelon.web.build import build
 
     if unknown := [name for name in game or () if name not in GAMES]:
         raise typer.BadParameter(f"--game {unknown[0]!r} is unknown, expected one of {', '.join(GAMES)}")
     with output.waiting("compiling", quiet=as_json) as show:
-        written = build(
-            folder, game or GAMES, lambda name, done, total: show(f"compiling {name}: {done} of {total} files")
-        )
-    show_written({"folder": str(folder)}, written, as_json)
+        written = build(folder, game or GAMES, policy_path(policy), policy, show)
+    show_written({"folder": str(folder)}, {"page": {"files": len(written), "bytes": sum(written.values())}}, as_json)

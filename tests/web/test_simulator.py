@@ -1,11 +1,14 @@
 """The simulator as WebAssembly plays as the native one, bit for bit."""
 
+import gzip
 import importlib.util
 import json
+import math
 
 import numpy as np
 import pytest
 
+from echelon import champion
 from echelon.actions import action_dim
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
@@ -13,6 +16,7 @@ from echelon.env import layout
 from echelon.env.engine import FIELDS, Engine
 from echelon.gen.bank import build_bank, stack_maps
 from echelon.gen.generate import generate
+from echelon.replay.reader import Replay
 from echelon.sim import step
 from echelon.sim.backend import Launch
 from echelon.sim.batch import Batch
@@ -31,6 +35,8 @@ TURNS, HELD = 60, 20
 """Ticks, and those that an action is held."""
 MODULE_BYTES = 1 << 20
 """Largest module of a game; a page sends it compressed to a fifth."""
+PAGE_BYTES = 3 << 20
+"""Most bytes that a page sends in all."""
 MATCHES = ["reset", *["decision"] * 125] * 8
 """Programs of several matches, since few mechs live after a hundred steps; each draws its seed."""
 MOVES = [*step.read_actions(), Launch(upkeep.clock, "E"), Launch(upkeep.timers, "EM"), Launch(motion.move, "E")]
@@ -108,15 +114,29 @@ def test_unknown_game_is_refused(tmp_path, capsys):
 
 @pytest.mark.long
 @needs_node
-def test_build_writes_a_module_and_its_description(tmp_path):
-    written = build.build(tmp_path, ["5v5"], lambda game, done, total: None)
-    module, text = (tmp_path / f"5v5.{suffix}" for suffix in ("wasm", "json"))
-    description = json.loads(text.read_text(encoding="utf-8"))
+def test_build_writes_a_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "MAPS", 2)
+    sizes = build.build(tmp_path, ["5v5"], champion.FOLDER, champion.NAME, lambda text: None)
+    manifest = json.loads((tmp_path / "game.json").read_text(encoding="utf-8"))
+    game = manifest["games"]["5v5"]
+    module, description, *maps = (
+        gzip.decompress((tmp_path / path).read_bytes()) for path in (game["module"], game["description"], *game["maps"])
+    )
     cfg = build.game_config("5v5")
-    assert written == {"5v5": {"wasm": module.stat().st_size, "json": text.stat().st_size}}
-    assert module.read_bytes().startswith(b"\0asm") and module.stat().st_size < MODULE_BYTES
-    assert description["arrays"]["obs"] == {"dtype": "float32", "shape": [1, cfg.num_mechs, layout.obs_dim(cfg)]}
-    assert description["arrays"]["bank_material"]["dtype"] == "uint8"
+    assert module.startswith(b"\0asm") and len(module) < MODULE_BYTES
+    described = json.loads(description)
+    arrays = described["arrays"]
+    assert arrays["obs"] == {"dtype": "float32", "shape": [1, cfg.num_mechs, layout.obs_dim(cfg)]}
+    map_bytes = sum(
+        math.prod(arrays[name]["shape"]) * np.dtype(arrays[name]["dtype"]).itemsize for name in described["map"]
+    )
+    assert [len(data) for data in maps] == [map_bytes] * build.MAPS and maps[0] != maps[1]
+    assert [row["red"] for row in manifest["matches"]] == list(heuristic.SKILLS)
+    for row in manifest["matches"]:
+        (tmp_path / "match.ecr").write_bytes(gzip.decompress((tmp_path / row["path"]).read_bytes()))
+        with Replay(tmp_path / "match.ecr") as replay:
+            assert replay.complete and replay.load_world()
+    assert sum(sizes.values()) < PAGE_BYTES
 
 
 @pytest.fixture(scope="module")
