@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon import play_protocol as protocol
-from echelon.config import PACK_SIZE
+from echelon.config import PACK_SIZE, EnvConfig
 from echelon.env import display, layout
 from echelon.env.engine import Engine
 from echelon.play.triggers import Triggers
@@ -82,7 +82,7 @@ class Perception:
         batch = engine.batch
         self._view = {name: batch.row(name, 0) for name in batch.fields}
         self._team, self._dt = self._view["team"], engine.cfg.dt_sim
-        self._columns = [self._column(name) for name in protocol.SENSE_COLUMNS]
+        self._columns = [sense_column(engine.cfg, name) for name in protocol.SENSE_COLUMNS]
         self._contacts_at = layout.offset("contacts", layout.blocks(engine.cfg))
         self._memory = display.memory_decisions(engine.cfg)
         self._journal = batch["journal"].numpy()[0] if "journal" in batch.backend.arrays else None
@@ -98,10 +98,6 @@ class Perception:
         self._edits: list[NDArray[np.uint32]] = before._edits if before else []
         self.contacts = Contacts(0, np.zeros((0, len(protocol.CONTACT_COLUMNS)), np.float32), np.zeros(0, bool))
         self.sense()
-
-    def _column(self, name: str) -> int:
-        names = (f"ego.{name}", f"self.{name}", f"acoustic.{name.removeprefix('noise_')}")
-        return next((column.index for column in layout.columns(self._engine.cfg) if column.name in names), NO_MECH)
 
     def _now(self, name: str) -> int:
         return int(self._engine.batch.numpy(name)[0])
@@ -147,8 +143,7 @@ class Perception:
             )
         flags = sum((int(flag) for bit, flag in TRACE_FLAGS if marks & bit), start=int(MechFlag.ALIVE))
         eyes = self._eyes()
-        limit = layout.MAX_CONTACTS if self._engine.cfg.obs_layout != "classic" else layout.CLASSIC_SLOTS
-        slots = np.argwhere(view["contact"][eyes, :limit] == j)
+        slots = np.argwhere(view["contact"][eyes, : display_slots(self._engine.cfg)] == j)
         eye, slot = (int(eyes[slots[0, 0]]), int(slots[0, 1])) if len(slots) else (m, NO_MECH)
         sure, hull, heat, stability, chassis = self._readings(eye, slot)
         if self._team[j] == self._team[m] or (not age and (view["sight"][eyes, j] == CLEAR).any()):
@@ -330,7 +325,7 @@ class Perception:
         speed = np.linalg.norm(view["round_vel"][owner, slot], axis=1)
         seen &= known | (view["round_age"][owner, slot] * self._dt * speed > MUZZLE_VOX)
         owner, slot = owner[seen], slot[seen]
-        pos, vel = view["round_pos"][owner, slot], view["round_vel"][owner, slot]
+        pos, vel = view["round_pos"][owner, slot], view["round_vel"][owner, slot].astype(np.float64)
         yaw, pitch = np.arctan2(vel[:, 1], vel[:, 0]), np.arctan2(vel[:, 2], np.hypot(vel[:, 0], vel[:, 1]))
         shooter = np.where(known[seen], owner, NO_MECH)
         weapon, age = view["round_weapon"][owner, slot], view["round_age"][owner, slot]
@@ -345,6 +340,16 @@ class Perception:
         burst = self._now("tick") - life + view["cloud_ticks"][owner, slot]
         known = [self._known_mech(int(mech)) for mech in owner]
         return np.column_stack([burst, known, view["cloud_pos"][owner, slot]]).astype(np.float32)
+
+
+def sense_column(cfg: EnvConfig, name: str) -> int:
+    """Return the column of an observation that has one of ``SENSE_COLUMNS``, -1 without one."""
+    names = (f"ego.{name}", f"self.{name}", f"acoustic.{name.removeprefix('noise_')}")
+    return next((column.index for column in layout.columns(cfg) if column.name in names), -1)
+
+
+def display_slots(cfg: EnvConfig) -> int:
+    return layout.CLASSIC_SLOTS if cfg.obs_layout == "classic" else layout.MAX_CONTACTS
 
 
 def _packed(rows: Any) -> bytes:

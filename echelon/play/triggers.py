@@ -87,13 +87,18 @@ def explain_triggers(
     pilot_out.hold[e, m, w] = hold
 
 
+def install(engine: Engine) -> None:
+    """Add the arrays and the program to an engine."""
+    engine.batch.add_fields(fields_of(HeldTriggers))
+    engine.programs[PROGRAM] = lambda: in_phase(PROGRAM, [Launch(explain_triggers, "EMW")])
+
+
 class Triggers:
     """The weapons of one mech in the only environment of an engine on the CPU."""
 
     def __init__(self, engine: Engine, mech: int) -> None:
         self._engine, self._mech = engine, mech
-        engine.batch.add_fields(fields_of(HeldTriggers))
-        engine.programs[PROGRAM] = lambda: in_phase(PROGRAM, [Launch(explain_triggers, "EMW")])
+        install(engine)
         engine.prepare(PROGRAM)
         self._known, self._known_at, self._hold = (engine.batch.row(name, 0) for name in fields_of(HeldTriggers))
 

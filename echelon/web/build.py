@@ -14,6 +14,7 @@ from echelon.agents import heuristic
 from echelon.config import EnvConfig, with_fairness
 from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank
+from echelon.play import triggers
 from echelon.rl.checkpoint import env_config_of, find_checkpoint
 from echelon.server.routes import STATIC
 from echelon.sim.state import MapArrays
@@ -22,13 +23,14 @@ from echelon.version import SIM_VERSION
 from echelon.web.compile import compile_sources
 from echelon.web.folder import PageFolder
 from echelon.web.matches import record_matches
+from echelon.web.play_tables import play_tables
 from echelon.web.program import write_sources
 
 GAMES = {"5v5": 1, "10v10": 2}
 """Packs per team of each game."""
 MAPS = 24
 """Maps of each game, those of the seeds from 0."""
-PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step")
+PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step", triggers.PROGRAM)
 """Programs of the engine that the module has; ``decision`` is the four that follow it, with all ticks of a step."""
 MAP = sorted((fields_of(MapArrays).keys() | {"bank_flow"}) - {"bank_live", "bank_live_count"})
 """Arrays with the map, in the order of a map file; the page fills them."""
@@ -49,6 +51,7 @@ def web_engine(cfg: EnvConfig) -> Engine:
     engine.batch.set("row_of", np.arange(engine.num_mechs, dtype=np.int32)[None])
     for name in MAP:
         engine.batch[name].zero_()
+    triggers.install(engine)
     return engine
 
 
@@ -100,5 +103,6 @@ def simulator(engine: Engine, progress: Callable[[int, int], None]) -> tuple[byt
         "programs": PROGRAMS,
         "arrays": sources.arrays,
         "map": MAP,
+        "play": play_tables(engine),
     }
     return compile_sources(sources, progress), description

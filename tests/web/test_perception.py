@@ -1,0 +1,111 @@
+"""The perception of a play session in TypeScript gives the frames of Python's, byte for byte."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echelon.arena.contest import Pilot
+from echelon.play.match import NewMatch, PlayedMatch, begin_match
+from echelon.web.play_tables import play_tables
+from tests.arena.recorded_matches import small_game
+from tests.web.in_node import BUNDLER, NODE, run_in_node
+
+FOLDER = Path(__file__).parent
+SENSED = FOLDER.parents[1] / "viewer" / "src" / "game" / "sensed_arrays.ts"
+SEED, TICKS = 4, 230
+LEVEL = Pilot(id="hard", label="hard", level="hard")
+
+
+def sensed_names() -> list[str]:
+    """Return the arrays that the session reads."""
+    declared = re.search(r"const NAMES = \[(.*?)\]", SENSED.read_text(encoding="utf-8"), re.S)
+    assert declared is not None
+    return [*re.findall(r'"(\w+)"', declared[1]), "sight_plane"]
+
+
+class Watched:
+    """A match with the arrays at the points at which its perception read them."""
+
+    def __init__(self, match: PlayedMatch, mech: int, team: list[int]) -> None:
+        self.match, self.mech, self.team = match, mech, team
+        engine = match.engine
+        names = sensed_names()
+        self.arrays = {name: engine.batch[name].numpy() for name in names if name in engine.batch.backend.arrays}
+        self.arrays["obs"] = match._observations[None]
+        for name, dtype, shape in (("known", np.int32, 1), ("known_at", np.float32, 3), ("hold", np.int32, 7)):
+            self.arrays.setdefault(name, np.zeros((1, engine.num_mechs, shape), dtype))
+        self.parts, self.steps, self.frames = [self.snapshot()], [], []
+
+    def snapshot(self) -> bytes:
+        return b"".join(np.ascontiguousarray(values).tobytes() for values in self.arrays.values())
+
+    def tick(self, inputs: np.ndarray, watch: bool) -> None:
+        match, perception = self.match, self.match.perceptions[self.mech]
+        collect = type(perception).collect_events
+
+        def collected() -> None:
+            self.parts.append(self.snapshot())
+            collect(perception)
+
+        perception.collect_events = collected  # type: ignore[method-assign]
+        match.tick(inputs)
+        watched = -1
+        if watch:
+            match.watch(self.mech, 1)
+            watched = match.perceptions[self.mech].mech
+        frame = match.perceptions[self.mech].frame(7).model_dump()
+        self.parts.append(self.snapshot())  # with the answer about the triggers
+        marks = None if self.team else self.arrays["known"].reshape(-1).tolist()
+        self.frames.append({**frame, "marks": marks})
+        ends = match.now % match.engine.cfg.decision_repeat == 0
+        self.steps.append({"seat": self.mech, "team": self.team, "ends": ends, "watch": watched})
+
+    def replayed(self, folder: Path) -> list[dict[str, Any]]:
+        layout = {
+            name: {"dtype": values.dtype.name, "shape": values.shape, "bytes": values.nbytes}
+            for name, values in self.arrays.items()
+        }
+        description = {"arrays": layout, "play": play_tables(self.match.engine)}
+        (folder / "job.json").write_text(json.dumps({"description": description, "steps": self.steps}))
+        (folder / "inputs.bin").write_bytes(b"".join(self.parts))
+        return json.loads(run_in_node(FOLDER / "perceive.mjs", folder))
+
+
+def as_text(frame: dict[str, Any]) -> dict[str, Any]:
+    return {k: base64.b64encode(v).decode() if isinstance(v, bytes) else v for k, v in frame.items()}
+
+
+@pytest.mark.skipif(NODE is None or not BUNDLER.exists(), reason="needs Node and npm ci in viewer/")
+@pytest.mark.parametrize("command", [False, True], ids=["pilot", "commander"])
+def test_frames_are_those_of_python(tmp_path, command):
+    plan = NewMatch(env=small_game(size=60, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL, command=command)
+    match = begin_match(plan, tmp_path / "seen.ecr", {})
+    mech, batch = next(iter(match.perceptions)), match.engine.batch
+    watched, draws = Watched(match, mech, list(match.team)), np.random.default_rng(5)
+    width, inputs = len(match.engine.action_names), np.zeros((len(match.seats), 0), np.int8)
+    has_watched = command
+    batch.row("cloud_ticks", 0)[mech, 0] = TICKS  # nobody throws smoke
+    batch.row("cloud_pos", 0)[mech, 0] = batch.row("pos", 0)[mech] + (1.0, 0.0, 3.0)
+    while match.now < TICKS and not match.over:
+        if match.now % 10 == 0:
+            inputs = draws.integers(-127, 128, (len(match.seats), width)).astype(np.int8)
+        if match.now == TICKS // 2 and not command:
+            batch.row("hp", 0)[mech] = 1.0
+            batch.row("pos", 0)[mech] = batch.row("pos", 0)[-1] + (0.0, 0.0, 5.0)  # a hostile's
+        dead = batch.row("alive", 0)[mech] == 0
+        watched.tick(inputs, watch=bool(dead and not has_watched))
+        has_watched |= bool(dead)
+    try:
+        found = watched.replayed(tmp_path)
+    finally:
+        match.finish()
+    assert len(found) == len(watched.frames) >= 200 and has_watched
+    filled = {name for frame in watched.frames for name, value in frame.items() if value}
+    assert filled >= {"contacts", "rounds", "events", "clouds", "edits", "senses"}
+    for native, played in zip(watched.frames, found, strict=True):
+        assert played == as_text(native), native["tick"]
