@@ -74,6 +74,7 @@ def check_dimensions(manifest: dict[str, Any], **expected: int) -> None:
         raise ValueError(f"checkpoint does not fit: {'; '.join(wrong)}")
 
 
+@torch.inference_mode(False)  # whose tensors, unlike those of inference, count changes in place
 def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
     """Return the policy that the metadata describes, with ``weights``, frozen and in evaluation mode."""
     try:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict
 
 import pytest
 import torch
 
+from echelon.config import ModelConfig
+from echelon.rl.build import build_model
 from echelon.rl.host_program import HostPolicy, Program, has_program
 from echelon.rl.regime import HOST, sharing_weights
+from echelon.rl.weights import policy_from
 from echelon.training import rollout
 from echelon.training.ppo.host.program import trains_by_program
 from echelon.training.ppo.teacher import Teaching
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.rollout import RolloutBuffer, Unit
 from echelon.training.runtime.threads import ThreadPool
-from tests.rl.policies import ACTIONS, OBS_DIM, observations, small_policy
+from tests.rl.policies import ACTIONS, COMMS, OBS_DIM, observations, small_policy
 from tests.training.support import trainer_of
 
 PLAIN = HOST._replace(native=False)
@@ -162,6 +166,16 @@ def test_steps_of_a_program_are_those_of_the_modules(stochastic):
         with torch.no_grad():
             for parameter in policy.parameters():
                 parameter.add_(0.01 * torch.randn_like(parameter))
+
+
+@torch.inference_mode()
+def test_a_policy_that_is_loaded_while_others_act_acts():
+    config = ModelConfig(kind="suite", hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid", recurrence="mingru")
+    sizes = {"obs_dim": OBS_DIM, "action_dim": ACTIONS, "comm_width": COMMS, "map_width": 0}
+    weights = build_model(config, **sizes).state_dict()
+    policy = policy_from({"model_cfg": asdict(config), **sizes}, weights)
+    program = HostPolicy(policy)
+    program(observations(4, share=0.3), policy.initial_state(4))
 
 
 def test_a_row_is_the_same_alone_as_among_others():
