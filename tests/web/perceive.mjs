@@ -1,10 +1,12 @@
-// Replays the arrays that a native match had to the perception of a seat, and writes its frames.
+// Replays the arrays that a native match had to the controls and the perception of a seat, and writes what they do.
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { Seats } from "../../viewer/src/game/controls";
 import { Perception } from "../../viewer/src/game/perception";
 import { sensedArrays } from "../../viewer/src/game/sensed_arrays";
 
 const folder = process.argv[2];
-const { description, steps } = JSON.parse(readFileSync(`${folder}/job.json`));
+const { description, steps, steered, changes } = JSON.parse(readFileSync(`${folder}/job.json`));
 const inputs = readFileSync(`${folder}/inputs.bin`);
 const TYPES = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array, uint64: Uint8Array, uint32: Uint32Array };
 const views = {};
@@ -13,7 +15,8 @@ for (const [name, { dtype, bytes }] of Object.entries(description.arrays))
 
 let at = 0;
 function read() {
-  for (const { buffer } of Object.values(views)) {
+  for (const name of changes.shift()) {
+    const { buffer } = views[name];
     new Uint8Array(buffer).set(inputs.subarray(at, (at += buffer.byteLength)));
   }
 }
@@ -21,9 +24,14 @@ function read() {
 read();
 let marks = null; // what the pilot knew when it asked for its triggers
 const arrays = sensedArrays({ description, array: (name) => views[name], run: () => (marks = [...views.known]) });
-const played = steps.map(({ seat, team, ends, watch }) => ({ seat, team, ends, watch }));
-let perception = new Perception(arrays, played[0].seat, undefined, played[0].team);
-const frames = played.map(({ seat, team, ends, watch }) => {
+const [{ seat, team }] = steps;
+const seats = new Seats(arrays, team.length ? [] : [seat]);
+let perception = new Perception(arrays, seat, undefined, team);
+const frames = steps.map(({ ends, watch, inputs }) => {
+  read();
+  seats.tick(Int8Array.from(inputs));
+  const digest = createHash("sha256");
+  for (const name of steered) digest.update(new Uint8Array(views[name].buffer));
   read();
   perception.collectEvents();
   read();
@@ -37,6 +45,6 @@ const frames = played.map(({ seat, team, ends, watch }) => {
     name,
     value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value,
   ]);
-  return { ...Object.fromEntries(text), marks };
+  return { ...Object.fromEntries(text), marks: team.length ? null : marks, steered: digest.digest("hex") };
 });
 console.log(JSON.stringify(frames));

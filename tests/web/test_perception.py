@@ -1,6 +1,7 @@
-"""The perception of a play session in TypeScript gives the frames of Python's, byte for byte."""
+"""Perception and controls of a play session in TypeScript are those of Python, byte for byte."""
 
 import base64
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.web.in_node import BUNDLER, NODE, run_in_node
 FOLDER = Path(__file__).parent
 SENSED = FOLDER.parents[1] / "viewer" / "src" / "game" / "sensed_arrays.ts"
 SEED, TICKS = 4, 230
+STEERED = ("actions", "drive", "trigger", "vent", "focus", "focus_slot", "ecm", "eccm")
+"""Arrays that the controls of a seat write."""
 LEVEL = Pilot(id="hard", label="hard", level="hard")
 
 
@@ -39,31 +42,54 @@ class Watched:
         self.arrays["obs"] = match._observations[None]
         for name, dtype, shape in (("known", np.int32, 1), ("known_at", np.float32, 3), ("hold", np.int32, 7)):
             self.arrays.setdefault(name, np.zeros((1, engine.num_mechs, shape), dtype))
-        self.parts, self.steps, self.frames = [self.snapshot()], [], []
+        self.known, self.changes, self.parts, self.steps, self.frames = {}, [], [], [], []
+        self.snapshot()
 
-    def snapshot(self) -> bytes:
-        return b"".join(np.ascontiguousarray(values).tobytes() for values in self.arrays.values())
+    def snapshot(self) -> None:
+        """Keep the arrays that have changed since the last snapshot."""
+        now = {name: values.tobytes() for name, values in self.arrays.items()}
+        changed = [name for name, data in now.items() if self.known.get(name) != data]
+        self.parts += [now[name] for name in changed]
+        self.changes.append(changed)
+        self.known = now
 
     def tick(self, inputs: np.ndarray, watch: bool) -> None:
         match, perception = self.match, self.match.perceptions[self.mech]
         collect = type(perception).collect_events
 
         def collected() -> None:
-            self.parts.append(self.snapshot())
+            self.snapshot()
             collect(perception)
 
+        controls, steered = match._controls, ""
+        write = type(controls)._write_controls
+
+        def written(levels: np.ndarray) -> None:
+            nonlocal steered
+            self.snapshot()
+            write(controls, levels)
+            steered = hashlib.sha256(b"".join(self.arrays[name].tobytes() for name in STEERED)).hexdigest()
+
         perception.collect_events = collected  # type: ignore[method-assign]
+        controls._write_controls = written  # type: ignore[method-assign]
         match.tick(inputs)
         watched = -1
         if watch:
             match.watch(self.mech, 1)
             watched = match.perceptions[self.mech].mech
         frame = match.perceptions[self.mech].frame(7).model_dump()
-        self.parts.append(self.snapshot())  # with the answer about the triggers
+        self.snapshot()  # with the answer about the triggers
         marks = None if self.team else self.arrays["known"].reshape(-1).tolist()
-        self.frames.append({**frame, "marks": marks})
+        self.frames.append({**frame, "marks": marks, "steered": steered})
         ends = match.now % match.engine.cfg.decision_repeat == 0
-        self.steps.append({"seat": self.mech, "team": self.team, "ends": ends, "watch": watched})
+        row = {
+            "seat": self.mech,
+            "team": self.team,
+            "ends": ends,
+            "watch": watched,
+            "inputs": inputs.reshape(-1).tolist(),
+        }
+        self.steps.append(row)
 
     def replayed(self, folder: Path) -> list[dict[str, Any]]:
         layout = {
@@ -71,7 +97,9 @@ class Watched:
             for name, values in self.arrays.items()
         }
         description = {"arrays": layout, "play": play_tables(self.match.engine)}
-        (folder / "job.json").write_text(json.dumps({"description": description, "steps": self.steps}))
+        (folder / "job.json").write_text(
+            json.dumps({"description": description, "steps": self.steps, "steered": STEERED, "changes": self.changes})
+        )
         (folder / "inputs.bin").write_bytes(b"".join(self.parts))
         return json.loads(run_in_node(FOLDER / "perceive.mjs", folder))
 

@@ -1,0 +1,115 @@
+// Controls of human pilots and orders, written into the simulator's arrays: the counterparts of echelon/env/seats.py and
+// of Engine.give_orders. An input is an action vector in steps of 1/127; inputs of a tick are those of all seats, `[S, A]`.
+
+import { PLAY_ORDERS } from "../protocol.gen";
+import type { SensedArrays } from "./sensed_arrays";
+
+const f = Math.fround;
+const [FOCUS, SCREEN] = [PLAY_ORDERS.indexOf("focus"), PLAY_ORDERS.indexOf("screen")];
+
+/** The seats of a match: mechs that follow inputs. */
+export class Seats {
+  constructor(
+    private readonly arrays: SensedArrays,
+    readonly mechs: readonly number[],
+  ) {}
+
+  /** Begin an environment step, whose pilots have acted, with the inputs of its first tick. */
+  beginStep(inputs: Int8Array): void {
+    this.writeActions(inputs);
+    this.arrays.run("begin_step");
+    this.writeControls();
+  }
+
+  /** Play a tick, with other inputs if given. */
+  tick(inputs?: Int8Array): void {
+    if (inputs) {
+      this.writeActions(inputs);
+      this.writeControls();
+    }
+    this.arrays.run("tick");
+  }
+
+  /** Play an environment step, whose pilots have acted, with the inputs of each tick. */
+  step([first, ...others]: readonly Int8Array[]): void {
+    this.beginStep(first);
+    this.tick();
+    for (const inputs of others) this.tick(inputs);
+    this.arrays.run("end_step");
+  }
+
+  private writeActions(inputs: Int8Array): void {
+    const { actions, tables, mechs } = this.arrays;
+    const width = actions.length / mechs;
+    const most = tables.quantisation;
+    for (const [seat, m] of this.mechs.entries())
+      for (let i = 0; i < width; i++) actions[m * width + i] = f(Math.max(inputs[seat * width + i], -most) / most);
+  }
+
+  /** Decode the actions of the seats as the kernels of echelon/sim/kernels/controls.py do. */
+  private writeControls(): void {
+    const { arrays } = this;
+    const { controls } = arrays.tables;
+    const width = arrays.actions.length / arrays.mechs;
+    for (const m of this.mechs) {
+      const action = arrays.actions.subarray(m * width, (m + 1) * width);
+      const alive = arrays.alive[m];
+      for (const [i, entry] of controls.drive.entries()) arrays.drive[4 * m + i] = alive * action[entry];
+      arrays.trigger[m] =
+        alive * controls.triggers.reduce((bits, entry, bit) => bits | (Number(action[entry] > 0) << bit), 0);
+      arrays.vent[m] = alive * Number(action[controls.vent] > 0);
+      if (arrays.tables.target_selection) this.chooseTarget(m, action);
+      if (arrays.tables.ewar !== 0) this.switchEwar(m, action[controls.ewar]);
+    }
+  }
+
+  private chooseTarget(m: number, action: ArrayLike<number>): void {
+    const { arrays } = this;
+    const preferred = arrays.tables.controls.targets.map((entry) => action[entry]);
+    const most = Math.max(...preferred);
+    const best = preferred.indexOf(most);
+    const other = arrays.contact[m * arrays.slots + best];
+    const isTarget =
+      other >= 0 &&
+      most > 0 &&
+      arrays.alive[m] === 1 &&
+      arrays.alive[other] === 1 &&
+      arrays.team[other] !== arrays.team[m];
+    arrays.focus[m] = isTarget ? other : -1;
+    arrays.focus_slot[m] = isTarget ? best : -1;
+  }
+
+  private switchEwar(m: number, value: number): void {
+    const { arrays } = this;
+    const { tables } = arrays;
+    const may =
+      arrays.alive[m] === 1 && tables.chassis[arrays.chassis[m]].ewar && (arrays.withheld[0] & tables.ewar) === 0;
+    arrays.eccm[m] = Number(may && value > f(tables.eccm_above));
+    arrays.ecm[m] = Number(may && value > 0 && value <= f(tables.eccm_above));
+  }
+}
+
+export type Given = ReadonlyMap<number, readonly [order: number, named: number]>;
+
+/** Return why an order cannot name a mech, -1 none; "" if it can. */
+export function orderProblem(arrays: SensedArrays, m: number, order: number, named: number): string {
+  const [isFocus, isScreen] = [order === FOCUS, order === SCREEN];
+  const isMate = arrays.team[named] === arrays.team[m];
+  const fits = isFocus || isScreen ? arrays.present[named] === 1 && named !== m && isMate === isScreen : named === -1;
+  const expected = isFocus ? "a hostile" : isScreen ? "another mech of its team" : "none, -1";
+  return fits ? "" : `order "${PLAY_ORDERS[order]}" of mech ${m} names mech ${named}, expected ${expected}`;
+}
+
+/** Give orders by mech from the next environment step on, and observe again; a mech that has the order keeps it. */
+export function giveOrders(arrays: SensedArrays, given: Given): void {
+  for (const [m, [order, named]] of given) {
+    const problem = orderProblem(arrays, m, order, named);
+    if (problem !== "") throw new Error(problem);
+    if (arrays.order_kind[m] === order && arrays.order_mech[m] === named) continue;
+    arrays.order_kind[m] = order;
+    arrays.order_mech[m] = named;
+    arrays.order_place.set(arrays.pos.subarray(3 * m, 3 * m + 3), 3 * m);
+    arrays.order_since[m] = arrays.decision[0];
+  }
+  arrays.run("observe");
+}
