@@ -433,8 +433,8 @@ class ActingProgram(Program):
         self._forward += operation(Operation.SCATTER, Late("after"), Late("after.stride"), at, width, after)
         act, _ = self._taken()
         recur = operation(Operation.STEPS, *steps, *strides, recurrent.values.at, after.at)
-        self._finish(counts, encode, recur, act)
         self._own = {"keep": self._keep(torch.ones(rows)), "logprob": self._floats(1), "value": self._floats(1)}
+        self._finish(counts, encode, recur, act)
 
     def run(self, rows: Tensor, **tensors: Tensor | None) -> None:
         """Compute the rows ``rows [B]`` of observations ``obs [N, D]``, ``memory`` ``[N, H]`` and ``noise`` ``[N, W]``.

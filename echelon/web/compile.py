@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import warp as wp
 
 from echelon import machine
+from echelon.sim.backend import start_warp
 from echelon.web.program import Sources
 
 FLAGS = (
@@ -35,6 +36,7 @@ def compile_sources(sources: Sources, progress: Progress = lambda done, total: N
     """Return the WebAssembly module of programs; ``ValueError`` where the compiler is missing or fails."""
     if importlib.util.find_spec("ziglang") is None:
         raise ValueError("package 'ziglang' is not installed, expected for WebAssembly; try pip install 'echelon[web]'")
+    start_warp()  # which chooses the folder of kernels
     folder = Path(wp.config.kernel_cache_dir or "") / "wasm32"
     folder.mkdir(parents=True, exist_ok=True)
     texts = {**sources.modules, "program": sources.program}
