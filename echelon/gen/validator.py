@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import dijkstra
 
 from echelon.config import ConnectivityConfig
 from echelon.gen.objective import Zone
@@ -87,6 +85,9 @@ def _route(blocked: NDArray[np.bool_], start: Column, goal: Column, *, border: i
 
     Costs are integers and ties are resolved by a fixed order of steps, so the path is the same on every platform.
     """
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import dijkstra
+
     inner = blocked[border:-border, border:-border]
     rows, columns = inner.shape
     index = np.arange(inner.size).reshape(inner.shape)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import dijkstra
 
 from echelon.nav.graph import CLIMB_COST, DIRECTIONS, RISES, NavGraph, build_graph, snap, standing_plane, unpack
 from echelon.sim.world import BLOCKS_MOVE, bit_plane
@@ -85,6 +84,8 @@ def cost_to(graph: NavGraph, goals: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the cost of walking from each node to the nearest goal, infinite without a path, shape [N]."""
     if not len(goals):
         return np.full(graph.num_nodes, np.inf)
+    from scipy.sparse.csgraph import dijkstra
+
     return np.asarray(dijkstra(graph.matrix(reverse=True), indices=goals, min_only=True), dtype=np.float64)
 
 

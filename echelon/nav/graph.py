@@ -7,11 +7,10 @@ footprint radius, so there is one per radius in ``RADII``. ``echelon.nav.field``
 
 from dataclasses import dataclass
 from math import ceil, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.world import BLOCKS_MOVE, WALK_COST, bit_plane
@@ -62,8 +61,10 @@ class NavGraph:
     def num_nodes(self) -> int:
         return len(self.kyx)
 
-    def matrix(self, *, reverse: bool = False) -> csr_matrix:
+    def matrix(self, *, reverse: bool = False) -> Any:
         """Return the edge costs as a sparse matrix [N, N] from row to column, or from column to row if ``reverse``."""
+        from scipy.sparse import csr_matrix
+
         ends = (self.target, self.source) if reverse else (self.source, self.target)
         return csr_matrix((self.cost, ends), shape=(self.num_nodes, self.num_nodes))
 
@@ -223,6 +224,8 @@ def statistics(graph: NavGraph) -> GraphStatistics:
     nodes, edges = graph.num_nodes, len(graph.source)
     if not nodes:
         return GraphStatistics(nodes=0, edges=0, edges_per_node=0.0, connectivity=0.0)
+    from scipy.sparse.csgraph import connected_components
+
     _, label = connected_components(graph.matrix(), directed=True, connection="weak")
     largest = int(np.bincount(label).max())
     return GraphStatistics(nodes=nodes, edges=edges, edges_per_node=edges / nodes, connectivity=largest / nodes)

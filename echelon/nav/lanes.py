@@ -11,7 +11,6 @@ from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import distance_transform_edt
 
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, ZoneField, graph_field, zone_field
 from echelon.nav.graph import RADII, NavGraph, snap
@@ -125,6 +124,8 @@ def lane_proximity_costs(
     if off_lane.all():
         return np.ones(field.graph.num_nodes)
     _, y, x = field.graph.kyx.T
+    from scipy.ndimage import distance_transform_edt
+
     distance = np.asarray(distance_transform_edt(off_lane))[y, x]
     return 1.0 + (LANE_FACTOR - 1.0) * np.clip(1.0 - distance / LANE_WIDTH_VOX, 0.0, 1.0)
 
