@@ -195,10 +195,11 @@ class Recorder:
         self.policy_columns = _policy_columns(engine, policy)
         extra = self.policy_columns.columns(engine.batch.num_mechs) if self.policy_columns else ()
         width = Layout([column.to_header() for column in (*schema.COLUMNS, *extra)], engine.batch.num_mechs).width
-        self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat, width)
-        self._state_ticks = round(schema.STATE_SECONDS / (cfg.dt_sim * cfg.decision_repeat)) * cfg.decision_repeat
+        self.chunk_frames = chunk_frames(cfg.dt_sim, cfg.decision_repeat, width)
+        """Environment steps per chunk."""
+        self.state_ticks = round(schema.STATE_SECONDS / (cfg.dt_sim * cfg.decision_repeat)) * cfg.decision_repeat
         """Ticks between two states; 0 where steps are longer than twice their interval."""
-        frames.add_arrays(engine.batch, len(self.envs), (MAX_CHUNKS_PER_FETCH + 1) * self._stride, extra)
+        frames.add_arrays(engine.batch, len(self.envs), (MAX_CHUNKS_PER_FETCH + 1) * self.chunk_frames, extra)
         if self.policy_columns:
             policy_columns.add_constants(engine.batch, self.policy_columns)
         engine.record(self.envs, frames.launches(policy_columns.launches() if self.policy_columns else ()))
@@ -258,8 +259,8 @@ class Recorder:
         self._add_orders()
         self._fetch(self._ended())
         self._write_states()
-        if self._steps % self._stride == 0:
-            full = self._steps - self._fetched_step >= MAX_CHUNKS_PER_FETCH * self._stride
+        if self._steps % self.chunk_frames == 0:
+            full = self._steps - self._fetched_step >= MAX_CHUNKS_PER_FETCH * self.chunk_frames
             if full or time.monotonic() - self._fetched_at >= FETCH_INTERVAL_S:
                 self._fetched_at, self._fetched_step = time.monotonic(), self._steps
                 self._fetch(self._tracks)
@@ -280,11 +281,11 @@ class Recorder:
         self.engine.record([])
 
     def _write_states(self) -> None:
-        if self.policy_columns is None or not self._state_ticks:
+        if self.policy_columns is None or not self.state_ticks:
             return
         for track in self._tracks:
             tick = int(self._row("tick", track.env))
-            if tick > 0 and (tick % self._state_ticks == 0 or track.first_tick == tick):
+            if tick > 0 and (tick % self.state_ticks == 0 or track.first_tick == tick):
                 track.writer.state(tick, pack_state(self.engine.match_state(track.env), SIM_VERSION))
 
     def _add_orders(self) -> None:
@@ -340,7 +341,7 @@ class Recorder:
         edits = self._complete_edits(track, edits, int(arrays["edit_count"][page]), int(rows[-1, TICK]))
         fetched = _Fetched(track.fetched_frames, rows, events[:, :JOURNAL_VALUES], rounds, clouds, edits, digests)
         track.fetched_frames = count
-        track.write(fetched, self._stride)
+        track.write(fetched, self.chunk_frames)
 
     def _log_rows(self, log: NDArray[np.int32], count: int) -> NDArray[np.int32]:
         self.dropped += max(0, count - len(log))

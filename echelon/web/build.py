@@ -20,6 +20,7 @@ from echelon.server.routes import STATIC
 from echelon.sim.state import MapArrays
 from echelon.sim.structs import fields_of
 from echelon.version import SIM_VERSION
+from echelon.web import record_tables
 from echelon.web.compile import compile_sources
 from echelon.web.folder import PageFolder
 from echelon.web.matches import record_matches
@@ -30,7 +31,7 @@ GAMES = {"5v5": 1, "10v10": 2}
 """Packs per team of each game."""
 MAPS = 24
 """Maps of each game, those of the seeds from 0."""
-PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step", triggers.PROGRAM)
+PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step", "frame", triggers.PROGRAM)
 """Programs of the engine that the module has; ``decision`` is the four that follow it, with all ticks of a step."""
 MAP = sorted((fields_of(MapArrays).keys() | {"bank_flow"}) - {"bank_live", "bank_live_count"})
 """Arrays with the map, in the order of a map file; the page fills them."""
@@ -52,6 +53,7 @@ def web_engine(cfg: EnvConfig) -> Engine:
     for name in MAP:
         engine.batch[name].zero_()
     triggers.install(engine)
+    record_tables.install(engine)
     return engine
 
 
@@ -104,5 +106,6 @@ def simulator(engine: Engine, progress: Callable[[int, int], None]) -> tuple[byt
         "arrays": sources.arrays,
         "map": MAP,
         "play": play_tables(engine),
+        "record": record_tables.record_tables(engine),
     }
     return compile_sources(sources, progress), description

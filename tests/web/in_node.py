@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 from echelon.arena.reconstruct import CLOUD_FIELDS, NOT_STATE, ROUND_FIELDS
+from echelon.config import EnvConfig
 from echelon.sim.batch import Batch
 from echelon.sim.state import STATE, WORLD
+from echelon.web import build
 from tests.state_hash import HASHED_UNLESS_ZERO
 
 PLAY = Path(__file__).with_name("play.mjs")
@@ -45,6 +48,16 @@ class Compiled(NamedTuple):
     @property
     def arrays(self) -> list[str]:
         return list(self.description["arrays"])
+
+
+@cache
+def compiled_game(cfg: EnvConfig) -> Compiled:
+    """Return the simulator of the game of a configuration."""
+    engine = build.web_engine(cfg)
+    try:
+        return Compiled(*build.simulator(engine, lambda done, total: None))
+    finally:
+        engine.close()
 
 
 class Begin(NamedTuple):
@@ -105,6 +118,14 @@ def run_in_node(script: Path, folder: Path) -> str:
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def write_game(folder: Path, compiled: Compiled, begin: Begin, **job: Any) -> None:
+    """Write the files of a script that starts a match."""
+    rest = {"seed": begin.seed, "scripts": list(begin.scripts)}
+    (folder / "job.json").write_text(json.dumps({"description": compiled.description, "begin": rest, **job}))
+    (folder / "map.bin").write_bytes(begin.map)
+    (folder / "game.wasm").write_bytes(compiled.module)
 
 
 def digest_of(batch: Batch, arrays: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ from echelon_cli.main import run
 from echelon_cli.output import USAGE
 from tests.laws import test_golden as golden
 from tests.state_hash import state_hash
-from tests.web.in_node import Begin, Compiled, digest_of, first_difference, needs_node, play_in_node
+from tests.web.in_node import Begin, Compiled, compiled_game, digest_of, first_difference, needs_node, play_in_node
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40))
 TURNS, HELD = 60, 20
@@ -139,21 +139,6 @@ def test_build_writes_a_page(tmp_path, monkeypatch):
     assert sum(sizes.values()) < PAGE_BYTES
 
 
-@pytest.fixture(scope="module")
-def simulators() -> dict[EnvConfig, Compiled]:
-    """Compiled simulators by configuration."""
-    return {}
-
-
-def simulator_of(simulators: dict[EnvConfig, Compiled], cfg: EnvConfig) -> Compiled:
-    if cfg not in simulators:
-        engine = build.web_engine(cfg)
-        module, description = build.simulator(engine, lambda done, total: None)
-        engine.close()
-        simulators[cfg] = Compiled(module, description)
-    return simulators[cfg]
-
-
 def match(cfg: EnvConfig, map_seed: int, seed: int, *pilots: str) -> Engine:
     """Return an engine that differs from one of the page only in its map, its seed (-1: drawn) and its pilots."""
     engine = build.web_engine(cfg)
@@ -170,9 +155,9 @@ def match(cfg: EnvConfig, map_seed: int, seed: int, *pilots: str) -> Engine:
 @needs_node
 @pytest.mark.parametrize("pilots", [("expert", "expert"), ("hard", "trivial")], ids="-".join)
 @pytest.mark.parametrize("game", build.GAMES)
-def test_matches_play_as_natively(simulators, tmp_path, game, pilots):
+def test_matches_play_as_natively(tmp_path, game, pilots):
     cfg = build.game_config(game)
-    simulator = simulator_of(simulators, cfg)
+    simulator = compiled_game(cfg)
     engine = match(cfg, 11, -1, *pilots)
     played = play_in_node(tmp_path, simulator, engine.batch, MATCHES)
     states, arrays, seeds, least = [], [], set(), cfg.num_mechs
@@ -189,9 +174,9 @@ def test_matches_play_as_natively(simulators, tmp_path, game, pilots):
 
 @pytest.mark.long
 @needs_node
-def test_match_that_a_page_starts_plays_as_natively(simulators, tmp_path):
+def test_match_that_a_page_starts_plays_as_natively(tmp_path):
     cfg = build.game_config("5v5")
-    simulator = simulator_of(simulators, cfg)
+    simulator = compiled_game(cfg)
     engine = match(cfg, 12, 5, "expert", "hard")
     begin = Begin(build.map_file(engine, 12), 5, engine.batch.numpy("script")[0].tolist())
     programs = ["start", *["decision"] * 125]
@@ -207,10 +192,10 @@ def test_match_that_a_page_starts_plays_as_natively(simulators, tmp_path):
 @needs_node
 @pytest.mark.parametrize("seed", golden.SEEDS)
 @pytest.mark.parametrize("pilot", golden.PILOTS)
-def test_golden_battle_has_its_hashes(simulators, tmp_path, pilot, seed):
+def test_golden_battle_has_its_hashes(tmp_path, pilot, seed):
     engine = match(golden.CFG, seed, seed, pilot, pilot)
     steps = golden.DECISIONS
     programs = ["reset", *["decision"] * max(steps)]
-    played = play_in_node(tmp_path, simulator_of(simulators, golden.CFG), engine.batch, programs)
+    played = play_in_node(tmp_path, compiled_game(golden.CFG), engine.batch, programs)
     stored = json.loads(golden.GOLDEN.read_text(encoding="utf-8"))[f"battles of {pilot}"][str(seed)]
     assert {str(n): played.state[n] for n in steps} == stored

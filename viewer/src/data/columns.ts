@@ -1,4 +1,4 @@
-// Decodes integer columns: the counterpart of echelon/replay/columns.py. Byte planes are joined, zig-zag coding undone
+// Codes integer columns: the counterpart of echelon/replay/columns.py. Byte planes are joined, zig-zag coding undone
 // and the prediction added, modulo the width of the type. Sizes come from a file, so they are checked before they
 // allocate memory.
 
@@ -116,4 +116,48 @@ export function decodeBlock<Spec extends ColumnSpec>(
   });
   for (const fill of later) fill();
   return found;
+}
+
+/** Return rows of integers within their bounds as the block that `decodeBlock` reads. */
+export function encodeBlock<Spec extends ColumnSpec>(
+  columns: readonly Spec[],
+  rows: readonly ArrayLike<number>[],
+  widthOf: (column: Spec) => number,
+): Uint8Array<ArrayBuffer> {
+  const widths = columns.map(widthOf);
+  const wide = widths.reduce((sum, width) => sum + width, 0);
+  const read = new Map<string, ReadColumn<Spec>>();
+  let start = 0;
+  columns.forEach((spec, i) => {
+    const width = widths[i];
+    const ints = Int32Array.from(
+      { length: rows.length * width },
+      (_, n) => rows[Math.trunc(n / width)][start + (n % width)],
+    );
+    read.set(spec.name, { spec, ints });
+    start += width;
+  });
+  const data = new Uint8Array(blockBytes(columns, rows.length, widths));
+  const lead = Math.min(rows.length, 1);
+  let [first, rest, high] = [0, lead * wide, rows.length * wide];
+  columns.forEach((spec, i) => {
+    const [width, { ints }] = [widths[i], read.get(spec.name)!];
+    const rate = spec.predict === BY_RATE ? rateOf(spec, read, ints.length) : null;
+    const unused = 32 - 8 * BYTES[spec.dtype];
+    for (let at = 0; at < ints.length; at++) {
+      const [f, w] = [Math.trunc(at / width), at % width];
+      let residual = ints[at] - predicted(ints, spec.predict, f, w, width);
+      if (rate !== null && f > 0) residual -= rate.gain * rate.ints[at];
+      const signed = (residual << unused) >> unused;
+      const coded = (signed << 1) ^ (signed >> 31);
+      const other = w * (rows.length - 1) + f - 1; // place of a value that is not in the first row
+      data[f === 0 ? first + w : rest + other] = coded;
+      for (let plane = 1; plane < BYTES[spec.dtype]; plane++)
+        data[high + (plane - 1) * ints.length + (f === 0 ? w : width + other)] = coded >>> (8 * plane);
+    }
+    first += lead * width;
+    rest += ints.length - lead * width;
+    high += ints.length * (BYTES[spec.dtype] - 1);
+  });
+  return data;
 }

@@ -1,7 +1,7 @@
 // Records of a replay file: the counterpart of echelon/replay/codec.py. Input is untrusted: lengths are capped before
 // anything is inflated, every record has a checksum, and a file without TRAILER is read up to its first fault.
 
-import { unzlibSync } from "fflate";
+import { unzlibSync, zlibSync } from "fflate";
 import {
   ALIGNMENT,
   BUDGETS,
@@ -57,6 +57,18 @@ export function crc32(data: Uint8Array, before = 0): number {
 
 export function recordLength(head: RecordHead): number {
   return HEAD_BYTES + head.stored + ((ALIGNMENT - (head.stored % ALIGNMENT)) % ALIGNMENT);
+}
+
+/** Return a record; `ticks` are the first and last one of what it covers. */
+export function packRecord(type: number, payload: Uint8Array, ticks = [0, 0], codec = CODEC_ZLIB): Uint8Array {
+  const stored = codec === CODEC_ZLIB ? zlibSync(payload) : payload;
+  const record = new Uint8Array(Math.ceil((HEAD_BYTES + stored.length) / ALIGNMENT) * ALIGNMENT);
+  const view = new DataView(record.buffer);
+  record.set([type, codec]);
+  [stored.length, payload.length, ...ticks].forEach((value, i) => view.setUint32(4 + 4 * i, value, true));
+  record.set(stored, HEAD_BYTES);
+  view.setUint32(CRC_AT, crc32(stored, crc32(record.subarray(0, CRC_AT))), true);
+  return record;
 }
 
 /** Read the head at `offset`; throws if it is truncated or exceeds a limit. */
