@@ -74,7 +74,7 @@ def build(folder: Path, games: Sequence[str], policy: Path, name: str, show: Cal
     configs = {game: game_config(game, policy) for game in games}
     played = {game: _add_game(page, game, cfg, show) for game, cfg in configs.items()}
     recorded = record_matches(policy, name, configs[games[0]], show)
-    matches = [{**row, "path": page.add(f"{row['id']}.ecr", replay)} for row, replay in recorded]
+    matches = [{**row, "path": page.add(row["file"], replay, packed=False)} for row, replay in recorded]
     return page.finish({"sim_version": SIM_VERSION, "policy": name, "games": played, "matches": matches})
 
 

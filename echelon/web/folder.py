@@ -36,10 +36,11 @@ class PageFolder:
         self._earlier = _listed(root / MANIFEST)
         root.mkdir(parents=True, exist_ok=True)
 
-    def add(self, name: str, data: bytes) -> str:
-        """Write a file compressed; return its path in the folder, which names its content."""
+    def add(self, name: str, data: bytes, *, packed: bool = True) -> str:
+        """Write a file, compressed where it is ``packed``; return its path in the folder, which names its content."""
         stem, _, suffix = name.partition(".")
-        return self._write(f"{stem}-{hashlib.sha256(data).hexdigest()[:HASH_DIGITS]}.{suffix}{PACKED}", _packed(data))
+        path = f"{stem}-{hashlib.sha256(data).hexdigest()[:HASH_DIGITS]}.{suffix}"
+        return self._write(f"{path}{PACKED}", _packed(data)) if packed else self._write(path, data)
 
     def finish(self, manifest: Mapping[str, Any]) -> dict[str, int]:
         """Write viewer, manifest, index and service worker; return the bytes of each file in the folder.

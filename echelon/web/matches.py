@@ -37,6 +37,6 @@ def record_matches(path: Path, name: str, env: EnvConfig, show: Callable[[str], 
                 pass
             shortest = min(session.replays.values(), key=lambda file: (file.stat().st_size, file.name))
             with Replay(shortest) as replay:
-                row = summarize(f"{name}-{level}".lower(), "", shortest, replay, fresh=False)
-                found.append((row, embed_world(replay)))
+                row = summarize(f"recorded-{len(found)}", "recorded", shortest, replay, fresh=False)
+                found.append(({**row, "file": f"{contest.pilots[0]}-against-{level}.ecr"}, embed_world(replay)))
     return found

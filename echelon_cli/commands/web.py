@@ -42,5 +42,5 @@ def build_page(
     if unknown := [name for name in game or () if name not in GAMES]:
         raise typer.BadParameter(f"--game {unknown[0]!r} is unknown, expected one of {', '.join(GAMES)}")
     with output.waiting("compiling", quiet=as_json) as show:
-        written = build(folder, game or GAMES, policy_path(policy), policy, show)
+        written = build(folder, game or GAMES, policy_path(policy), Path(policy).name, show)
     show_written({"folder": str(folder)}, {"page": {"files": len(written), "bytes": sum(written.values())}}, as_json)

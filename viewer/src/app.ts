@@ -4,6 +4,7 @@
 import { Api } from "./client";
 import * as control from "./control";
 import { embeddedReplay, embeddedStart, isFramed, useEmbeddedWorkers } from "./data/embedded";
+import { GameApi, gamePage } from "./data/game_page";
 import type { Span } from "./data/reel";
 import { el } from "./hud/dom";
 import { Hud } from "./hud/hud";
@@ -32,7 +33,8 @@ const SLOWEST_FRAME_S = 2; // most time per frame; a slower page is in slow moti
 /** The pages and the state that they show. */
 export class App {
   private readonly state = defaults();
-  private readonly api = new Api();
+  private readonly game = gamePage();
+  private readonly api = this.game ? new GameApi(this.game) : new Api();
   private readonly options = new URLSearchParams(location.search);
   private readonly named: TierName | null; // the address names a graphics tier for this visit only
   private readonly remembered: TierName | null;
@@ -66,6 +68,7 @@ export class App {
     const { state, api, canvas, embedded, framed } = this;
     document.documentElement.classList.toggle("embedded", embedded !== null);
     document.documentElement.classList.toggle("framed", framed);
+    document.documentElement.classList.toggle("unserved", !api.served);
     useEmbeddedWorkers();
     this.settings.restore(state);
     if (this.options.has("spoilers")) state.showSpoilers = this.options.get("spoilers") !== "0";

@@ -10,7 +10,15 @@ const POLL_MS = 2000; // poll interval while the channel is closed
 const SILENCE_MS = 60_000; // longest silence of the channel: the server sends something every 20 s
 const HEALTH_MS = 10_000; // longest wait for the answer whether the server responds
 
+/** A replay whose bytes are read when they are needed. */
+export interface NamedFile {
+  readonly name: string;
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+
 export class Api {
+  readonly served: boolean = true; // whether a server answers
+
   constructor(private readonly base: string = new URL("api/v1", document.baseURI).href) {}
 
   matches(run: string, limit: number, offset: number): Promise<{ total: number; matches: MatchSummary[] }> {
@@ -46,6 +54,16 @@ export class Api {
 
   league(): Promise<LeagueView> {
     return this.json("league");
+  }
+
+  /** Return the file of a match that a page carries, null for one of a server. */
+  fileOf(_id: string): NamedFile | null {
+    return null;
+  }
+
+  /** Add a replay to the matches of a page; return its id, null where a server has the matches. */
+  async add(_run: string, _file: File): Promise<string | null> {
+    return null;
   }
 
   /** URL of a match's replay file with its world embedded, for download. */

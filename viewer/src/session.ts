@@ -16,11 +16,12 @@ import { teamAxis } from "./director";
 import { errorText, teamName } from "./text";
 import { makePoses } from "./interpolate";
 import type { Notice } from "./protocol.gen";
-import { type Route, formatRoute } from "./routes";
+import { type Route, formatRoute, parseRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const NO_MAP = "Cannot load the map";
 const NO_SERVER = "a file alone has no observations; put it into a run's replays and open it with `echelon serve`";
+const OPENED = "opened"; // run of files that were added to a page
 const PAGE_SIZE = 60; // matches per page
 const MAX_REFRESH = 200; // most matches of a refresh: the server's limit per request
 const LEAGUE_POLL_MS = 5000;
@@ -89,6 +90,7 @@ export class Session {
   ) {}
 
   start(): void {
+    if (!this.api.served) return;
     this.channel = new LiveChannel(
       this.api.liveUrl(),
       (notice) => this.handleNotice(notice),
@@ -115,7 +117,8 @@ export class Session {
 
   /** Open a match of the catalogue at the moment of a route. */
   async open(id: string, route: Route): Promise<void> {
-    const source = new ServerSource(this.api, id);
+    const file = this.api.fileOf(id);
+    const source = file ? new FileSource(file, this.api) : new ServerSource(this.api, id);
     this.state.followNewest = route.newest !== undefined;
     this.awaitedRun = route.newest ?? "";
     if (await this.openSource(id, source)) return this.goTo(route);
@@ -169,6 +172,9 @@ export class Session {
 
   async openFile(file: File): Promise<void> {
     this.state.followNewest = false;
+    // what cannot be read is opened as a file, which tells why
+    const id = await this.api.add(OPENED, file).catch(() => null);
+    if (id !== null) return (this.write(`#match=${id}`), this.open(id, parseRoute("")));
     if (await this.openSource("file", new FileSource(file, this.api), file.name)) this.write("#file");
   }
 

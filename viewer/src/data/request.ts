@@ -14,6 +14,8 @@ export class ApiError extends Error {
 /** Status of data that is damaged: no retry helps. */
 export const DAMAGED = 422;
 
+const GZIP = [0x1f, 0x8b]; // first bytes of compressed data
+
 /** Return the response to a request; throws `ApiError` for any other than success. */
 export async function request(url: string, signal?: AbortSignal): Promise<Response> {
   let response: Response;
@@ -34,7 +36,7 @@ export async function request(url: string, signal?: AbortSignal): Promise<Respon
 export const received = { bytes: 0, total: 0, report: (): void => undefined };
 
 /** Return the body of a response; throws `ApiError`, also if the connection breaks within the body. */
-export async function requestBytes(url: string): Promise<Uint8Array> {
+export async function requestBytes(url: string): Promise<Uint8Array<ArrayBuffer>> {
   const response = await request(url);
   received.total += Number(response.headers.get("content-length"));
   const parts: Uint8Array<ArrayBuffer>[] = [];
@@ -49,4 +51,12 @@ export async function requestBytes(url: string): Promise<Uint8Array> {
     throw new ApiError(0, "The connection to the server was interrupted.");
   }
   return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
+/** Return the body of a response, unpacked if it is compressed; hosts that announce the compression have unpacked it. */
+export async function requestUnpacked(url: string): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await requestBytes(url);
+  if (GZIP.some((byte, i) => bytes[i] !== byte)) return bytes;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }

@@ -4,7 +4,7 @@
 import type { Header, IndexView } from "../protocol.gen";
 import { WorkerLink } from "../workers/link";
 import type { DecodeCalls } from "../workers/messages";
-import { Api } from "../client";
+import type { Api, NamedFile } from "../client";
 import type { Scenery } from "./appearance";
 import { type FileDamage, UNDAMAGED } from "./damage";
 import { type Observations, unpackObservations } from "./observations";
@@ -106,7 +106,7 @@ export class FileSource implements ReplaySource {
   private header: Header | null = null;
 
   constructor(
-    private readonly replay: File,
+    private readonly replay: NamedFile,
     private readonly api: Api,
   ) {}
 
@@ -116,7 +116,7 @@ export class FileSource implements ReplaySource {
     if (opened.ticks.length === 0) throw new Error("the replay is truncated within its first chunk");
     this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), ...opened.index };
     this.header = opened.header;
-    return { header: opened.header, index: this.index, run: "", damage: opened.damage };
+    return { header: opened.header, index: this.index, run: "", file: this.replay.name, damage: opened.damage };
   }
 
   async refresh(): Promise<IndexView> {

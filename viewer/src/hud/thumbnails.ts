@@ -47,14 +47,20 @@ export class Thumbnails {
     this.busy = false;
   }
 
-  private async paint(canvas: HTMLCanvasElement, id: string): Promise<void> {
-    if (!canvas.isConnected) return this.watcher.observe(canvas); // paint when it is visible again
+  private async picture(id: string): Promise<Picture> {
+    const worker = (this.worker ??= decodeWorker());
+    const file = this.api.fileOf(id);
+    if (file)
+      return this.pictures.get(id, async () => worker.request("filePicture", { bytes: await file.arrayBuffer() }));
     const { header } = await this.api.match(id);
     const { sha256, size } = header.world;
-    const { width, height, pixels } = await this.pictures.get(sha256, async () => {
-      this.worker ??= decodeWorker();
-      return this.worker.request("picture", { url: this.api.worldUrl(sha256), size, materials: header.materials });
-    });
+    const stored = { url: this.api.worldUrl(sha256), size, materials: header.materials };
+    return this.pictures.get(sha256, () => worker.request("picture", stored));
+  }
+
+  private async paint(canvas: HTMLCanvasElement, id: string): Promise<void> {
+    if (!canvas.isConnected) return this.watcher.observe(canvas); // paint when it is visible again
+    const { width, height, pixels } = await this.picture(id);
     canvas.width = width;
     canvas.height = height;
     canvas.getContext("2d")?.putImageData(new ImageData(pixels, width, height), 0, 0);

@@ -15,7 +15,7 @@ import { ReplayError } from "../data/payload";
 import { DAMAGED, requestBytes } from "../data/request";
 import { type Scenery, prepareScenery } from "../data/appearance";
 import type { Chunk, World } from "../data/replay";
-import { paintMap } from "../data/thumbnail";
+import { type Picture, paintMap } from "../data/thumbnail";
 import { type Timeline, rebuildIndex } from "../data/series";
 import type { Header } from "../protocol.gen";
 import { serve } from "./link";
@@ -55,6 +55,17 @@ function prepared(world: World, materials: readonly string[]): [Scenery, Transfe
   const scenery = prepareScenery(world, materials);
   const arrays = [scenery.appearances, scenery.tints, scenery.soil];
   return [scenery, arrays.map((array) => array.buffer as ArrayBuffer)];
+}
+
+function painted(world: World, materials: readonly string[]): [Picture, Transferable[]] {
+  const picture = paintMap(prepareScenery(world, materials), world.size);
+  return [picture, [picture.pixels.buffer]];
+}
+
+function fileWorld(): World {
+  const head = file?.map.world;
+  if (!file || !head) throw new ReplayError("the replay does not embed its world; open it through `echelon serve`");
+  return decodeFileWorld(file.bytes, head, known().world.size);
 }
 
 function openFile(bytes: Uint8Array): OpenedFile {
@@ -117,18 +128,13 @@ const handlers: Parameters<typeof serve<DecodeCalls>>[0] = {
     await recordBytes(url, true);
     return [null];
   },
-  fileWorld: () => {
-    const head = file?.map.world;
-    if (!file || !head) throw new ReplayError("the replay does not embed its world; open it through `echelon serve`");
-    const { world, materials } = known();
-    return prepared(decodeFileWorld(file.bytes, head, world.size), materials);
-  },
+  fileWorld: () => prepared(fileWorld(), known().materials),
   world: async ({ url, size, materials }) => prepared(decodeStoredWorld(await requestBytes(url), size), materials),
   givenWorld: ({ bytes, size, materials }) => prepared(decodeStoredWorld(bytes, size), materials),
-  picture: async ({ url, size, materials }) => {
-    const scenery = prepareScenery(decodeStoredWorld(await requestBytes(url), size), materials);
-    const picture = paintMap(scenery, size);
-    return [picture, [picture.pixels.buffer]];
+  picture: async ({ url, size, materials }) => painted(decodeStoredWorld(await requestBytes(url), size), materials),
+  filePicture: ({ bytes }) => {
+    openFile(new Uint8Array(bytes));
+    return painted(fileWorld(), known().materials);
   },
 };
 

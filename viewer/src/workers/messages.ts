@@ -39,6 +39,8 @@ export interface DecodeCalls {
   /** Fetch and prepare a world of a server. */
   world: { args: StoredWorld; value: Scenery };
   givenWorld: { args: Omit<StoredWorld, "url"> & { bytes: Uint8Array }; value: Scenery };
+  /** Paint the thumbnail of a whole file. */
+  filePicture: { args: { bytes: ArrayBuffer }; value: Picture };
   /** Fetch a world of a server and paint its thumbnail. */
   picture: { args: StoredWorld; value: Picture };
 }
