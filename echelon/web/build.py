@@ -16,6 +16,7 @@ from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank
 from echelon.play import triggers
 from echelon.rl.checkpoint import env_config_of, find_checkpoint
+from echelon.rl.weights import load_policy
 from echelon.server.routes import STATIC
 from echelon.sim.state import MapArrays
 from echelon.sim.structs import fields_of
@@ -25,6 +26,7 @@ from echelon.web.compile import compile_sources
 from echelon.web.folder import PageFolder
 from echelon.web.matches import record_matches
 from echelon.web.play_tables import play_tables
+from echelon.web.policy import policy_files, policy_module
 from echelon.web.program import write_sources
 
 GAMES = {"5v5": 1, "10v10": 2}
@@ -73,9 +75,23 @@ def build(folder: Path, games: Sequence[str], policy: Path, name: str, show: Cal
     page = PageFolder(folder, STATIC)
     configs = {game: game_config(game, policy) for game in games}
     played = {game: _add_game(page, game, cfg, show) for game, cfg in configs.items()}
+    flown = _add_policy(page, policy, name, max(cfg.num_mechs for cfg in configs.values()), show)
     recorded = record_matches(policy, name, configs[games[0]], show)
     matches = [{**row, "path": page.add(row["file"], replay, packed=False)} for row, replay in recorded]
-    return page.finish({"sim_version": SIM_VERSION, "policy": name, "games": played, "matches": matches})
+    return page.finish({"sim_version": SIM_VERSION, "policy": flown, "games": played, "matches": matches})
+
+
+def _add_policy(page: PageFolder, path: Path, name: str, mechs: int, show: Callable[[str], Any]) -> dict[str, Any]:
+    """Add a policy that flies at most ``mechs`` mechs; return its name, checkpoint and files."""
+    show(f"compiling {name}")
+    loaded = load_policy(path)
+    description, weights = policy_files(loaded.policy, mechs, name)
+    files = {
+        "module": page.add("policy.wasm", policy_module()),
+        "description": page.add("policy.json", json.dumps(description, separators=(",", ":")).encode()),
+        "weights": page.add("policy.bin", weights),
+    }
+    return {"name": name, "checkpoint": str(loaded.meta.get("id", "")), **files}
 
 
 def _add_game(page: PageFolder, game: str, cfg: EnvConfig, show: Callable[[str], Any]) -> dict[str, Any]:

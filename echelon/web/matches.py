@@ -23,9 +23,10 @@ def record_matches(path: Path, name: str, env: EnvConfig, show: Callable[[str], 
     """Return a match against each level: its row of a list of matches, and its file with the world."""
     pilot, loaded = policy_pilot(name, path)
     found = []
-    for level in SKILLS:
+    for number, level in enumerate(SKILLS):
         show(f"recording {name} against {level}")
-        contest = Contest(env=env, pilots=(pilot.id, level), policies={pilot.id: pilot}, matches=SEEDS)
+        seed = SEEDS * number  # of the first match: each level has maps of its own
+        contest = Contest(env=env, pilots=(pilot.id, level), policies={pilot.id: pilot}, matches=SEEDS, first_seed=seed)
         with (
             tempfile.TemporaryDirectory(prefix="echelon-web-") as scratch,
             GroupedPolicyRunner(plan=contest.plan, load=lambda _: loaded, deterministic=False) as runner,
@@ -37,6 +38,6 @@ def record_matches(path: Path, name: str, env: EnvConfig, show: Callable[[str], 
                 pass
             shortest = min(session.replays.values(), key=lambda file: (file.stat().st_size, file.name))
             with Replay(shortest) as replay:
-                row = summarize(f"recorded-{len(found)}", "recorded", shortest, replay, fresh=False)
-                found.append(({**row, "file": f"{contest.pilots[0]}-against-{level}.ecr"}, embed_world(replay)))
+                row = summarize(f"recorded-{number}", "recorded", shortest, replay, fresh=False)
+                found.append(({**row, "file": f"{name}-against-{level}.ecr"}, embed_world(replay)))
     return found

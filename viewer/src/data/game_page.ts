@@ -13,7 +13,7 @@ const NOT_FOUND = 404;
 export interface GamePage {
   sim_version: number;
   games: Record<string, { module: string; description: string; maps: string[] }>;
-  policy: { name: string; module: string; description: string; weights: string };
+  policy: { name: string; checkpoint: string; module: string; description: string; weights: string };
   matches: (MatchSummary & { path: string })[];
 }
 
