@@ -133,9 +133,11 @@ def test_build_writes_a_page(tmp_path, monkeypatch):
     assert [len(data) for data in maps] == [map_bytes] * build.MAPS and maps[0] != maps[1]
     assert [row["red"] for row in manifest["matches"]] == list(heuristic.SKILLS)
     for row in manifest["matches"]:
-        (tmp_path / "match.ecr").write_bytes(gzip.decompress((tmp_path / row["path"]).read_bytes()))
-        with Replay(tmp_path / "match.ecr") as replay:
+        with Replay(tmp_path / row["path"]) as replay:
             assert replay.complete and replay.load_world()
+    weights = gzip.decompress((tmp_path / manifest["policy"]["weights"]).read_bytes())
+    parts = json.loads(gzip.decompress((tmp_path / manifest["policy"]["description"]).read_bytes()))["parts"]
+    assert len(weights) == sum(size for _, _, size in parts)
     assert sum(sizes.values()) < PAGE_BYTES
 
 

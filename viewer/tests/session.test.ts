@@ -37,6 +37,8 @@ function served(count: number) {
     index: async () => emptyIndex([{ tick0: 0, tick1: 40 }]),
     worldUrl: () => "world",
     chunkUrl: () => "chunk",
+    served: true,
+    fileOf: () => null,
     health: async () => ({ alive: true, refusal: "" }),
     league: async () => ({ standings: [], unfinished: [] }),
   } as unknown as Api;

@@ -1,0 +1,70 @@
+// A page without a server: what its index carries, its files, and its matches in place of a server's.
+
+import { gzipSync } from "fflate";
+import { afterEach, expect, test, vi } from "vitest";
+import { GameApi, gamePage } from "../src/data/game_page";
+import { requestUnpacked } from "../src/data/request";
+import { parseRoute } from "../src/routes";
+
+const PAGE = {
+  sim_version: 12,
+  games: { "5v5": { module: "5v5-a.wasm.gz", description: "5v5-b.json.gz", maps: ["maps/5v5-0-c.map.gz"] } },
+  policy: { name: "toString", checkpoint: "5v5", module: "p.wasm.gz", description: "p.json.gz", weights: "p.bin.gz" },
+  matches: [{ id: "recorded-0", run: "recorded", file: "champion-against-easy.ecr", path: "easy-d.ecr" }],
+  files: Object.fromEntries(
+    ["5v5-a.wasm.gz", "5v5-b.json.gz", "maps/5v5-0-c.map.gz", "p.wasm.gz", "easy-d.ecr"].map((path) => [path, {}]),
+  ),
+};
+const AT = "http://host/any/prefix/";
+
+function holding(text: string | null): void {
+  const held = text === null ? null : { textContent: text };
+  vi.stubGlobal("document", { getElementById: () => held, baseURI: `${AT}index.html?quality=low` });
+}
+
+function answering(bytes: Uint8Array<ArrayBuffer>): void {
+  vi.stubGlobal("fetch", async () => new Response(bytes));
+}
+
+afterEach(() => vi.unstubAllGlobals());
+
+test("files of a page are addresses below its own, other texts stay", () => {
+  holding(JSON.stringify(PAGE));
+  const page = gamePage();
+  expect(page?.games["5v5"]).toEqual({
+    module: `${AT}5v5-a.wasm.gz`,
+    description: `${AT}5v5-b.json.gz`,
+    maps: [`${AT}maps/5v5-0-c.map.gz`],
+  });
+  expect(page?.policy).toMatchObject({ name: "toString", checkpoint: "5v5", module: `${AT}p.wasm.gz` });
+  expect(page?.matches[0]).toMatchObject({ file: "champion-against-easy.ecr", path: `${AT}easy-d.ecr` });
+});
+
+test("a page of a server carries nothing", () => {
+  holding(null);
+  expect(gamePage()).toBeNull();
+});
+
+test("compressed files are unpacked, also where the host has done it", async () => {
+  const plain = new TextEncoder().encode("a map of a game");
+  for (const sent of [gzipSync(plain), plain]) {
+    answering(new Uint8Array(sent));
+    expect(await requestUnpacked("x.gz")).toEqual(plain);
+  }
+});
+
+test("matches of a page are listed, read and downloaded; one that it lacks is refused in words", async () => {
+  holding(JSON.stringify(PAGE));
+  answering(new Uint8Array([1, 2, 3]));
+  const page = gamePage();
+  if (!page) throw new Error("no page");
+  const api = new GameApi(page);
+  const { total, matches } = await api.matches();
+  expect([total, matches[0].run, parseRoute(`#match=${matches[0].id}`).match]).toEqual([1, "recorded", "recorded-0"]);
+  expect(api.served).toBe(false);
+  expect(api.fileUrl("recorded-0")).toBe(`${AT}easy-d.ecr`);
+  const file = api.fileOf("recorded-0");
+  expect(file.name).toBe("champion-against-easy.ecr");
+  expect(new Uint8Array(await file.arrayBuffer())).toEqual(new Uint8Array([1, 2, 3]));
+  await expect(api.fileOf("added-7").arrayBuffer()).rejects.toThrow("this page has no such match");
+});
