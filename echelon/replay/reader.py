@@ -269,20 +269,22 @@ class Replay:
     def timeline_columns(self) -> dict[str, Any]:
         """Return series, markers, win probability, moments and outcome; series and tables as arrays.
 
-        They are those of the index, or computed from the chunks of an unclosed file.
+        They are those of the index, or computed from the chunks of a file without index or without win probability.
         """
         while not self.extend_timeline():
             pass
-        if self.index is not None:
-            return {**self.index.columns(), "outcome": self.index.outcome}
-        rows, moments = self._timeline.tables()
+        indexed = self.index.columns() if self.index is not None else {}
+        if self.index is not None and self.index.has_win:
+            return {**indexed, "outcome": self.index.outcome}
+        last = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
+        outcome = self.outcome or last
+        rows, moments = self._timeline.tables(outcome["winner"] if outcome else schema.UNDECIDED)
         tables = {name: dict(zip(INDEX_LAYOUTS[name].names, part.T, strict=True)) for name, part in rows.items()}
-        outcome = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
-        return {**unpack_tables(tables), "moments": moments, "outcome": outcome}
+        return {**indexed, **unpack_tables(tables), "moments": moments, "outcome": outcome}
 
     def extend_timeline(self) -> bool:
-        """Add ``STEP_BYTES`` of chunks to the timeline of an unclosed file, one at least; True if it has all."""
-        if self.index is not None:
+        """Add ``STEP_BYTES`` of chunks to the timeline, one at least; True if it has all, or the index does."""
+        if self.index is not None and self.index.has_win:
             return True
         added = 0
         while self._timeline_chunks < len(self.chunks) and self._timeline_bytes < TIMELINE_BYTES:

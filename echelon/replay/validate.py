@@ -349,6 +349,11 @@ class Index:
         texts = len(self.moments) + sum(1 + len(one["mistakes"]) for one in self.coached)
         return sum(len(data) for _, data in self.blocks.values()) + MOMENT_BYTES * texts
 
+    @property
+    def has_win(self) -> bool:
+        """Whether it has the win probability and moments, which a match recorded by a page lacks."""
+        return self.blocks[schema.WIN_TABLE.name][0] > 0
+
     def columns(self) -> dict[str, Any]:
         """Return series, markers and win probability as ``unpack_tables``, the moments and what was coached."""
         tables = {name: INDEX_LAYOUTS[name].decode_rows(data, rows) for name, (rows, data) in self.blocks.items()}

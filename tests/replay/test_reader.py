@@ -288,6 +288,20 @@ def test_chunk_and_index_have_their_own_budgets(whole, tmp_path, monkeypatch):
         assert not replay.complete and len(replay.chunks) == 5
 
 
+def test_win_probability_and_moments_that_an_index_lacks_are_computed(whole, tmp_path):
+    data, refs, _ = whole
+    end = refs[-1].offset + refs[-1].length
+    head = parse_head(data[end:], end)
+    index = unpack_map(unpack_payload(head, data[end + HEAD.size :][: head.stored]), RecordType.INDEX)
+    bare = {**index, "t": [*index["t"][:-1], [0, b""]], "moments": []}
+    trailer = pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(end, END_MAGIC), codec=Codec.NONE)
+    for name, body in (("whole", index), ("bare", bare)):
+        (tmp_path / name).write_bytes(data[:end] + pack_record(RecordType.INDEX, pack_map(body)) + trailer)
+    with Replay(tmp_path / "whole") as one, Replay(tmp_path / "bare") as other:
+        assert other.complete and other.timeline() == one.timeline()
+        assert len(one.timeline()["win"]["tick"]) > 5
+
+
 def test_timeline_of_unclosed_file_counts_each_chunk_once(whole, tmp_path):
     data, refs, _ = whole
     path = tmp_path / "m.ecr"
