@@ -37,6 +37,7 @@ export interface HeaderParts {
 }
 
 const [TICK, KIND, CELL, MATERIAL, OWNER, SLOT] = [0, 1, 1, 2, 1, 2]; // columns of rows
+const COUNTERS = ["frame_count", "journal_count", "round_count", "cloud_count", "edit_count"];
 const MAX_RUN = 255;
 const HASH_BYTES = 8;
 const NO_OUTCOME = { winner: -1, reason: "" };
@@ -78,6 +79,8 @@ export class Recording {
     about: HeaderParts,
   ) {
     this.tables = (simulator.description as RecordDescription).record;
+    for (const name of COUNTERS) simulator.array(name)[0] = 0;
+    simulator.array("page_open")[0] = 1;
     simulator.run("frame");
     const world = cellsInOrder(simulator, "bank_material");
     const map = new Uint8Array(WORLD_HEAD_BYTES + world.length);
