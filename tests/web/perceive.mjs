@@ -22,11 +22,11 @@ function read() {
 }
 
 read();
-let marks = null; // what the pilot knew when it asked for its triggers
+let marks; // what the pilot knew when it asked for its triggers
 const arrays = sensedArrays({ description, array: (name) => views[name], run: () => (marks = [...views.known]) });
-const [{ seat, team }] = steps;
-const seats = new Seats(arrays, team.length ? [] : [seat]);
-let perception = new Perception(arrays, seat, undefined, team);
+const [{ seat }] = steps;
+const seats = new Seats(arrays, [seat]);
+let perception = new Perception(arrays, seat);
 const frames = steps.map(({ ends, watch, inputs }) => {
   read();
   seats.tick(Int8Array.from(inputs));
@@ -45,6 +45,6 @@ const frames = steps.map(({ ends, watch, inputs }) => {
     name,
     value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value,
   ]);
-  return { ...Object.fromEntries(text), marks: team.length ? null : marks, steered: digest.digest("hex") };
+  return { ...Object.fromEntries(text), marks, steered: digest.digest("hex") };
 });
 console.log(JSON.stringify(frames));

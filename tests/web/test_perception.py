@@ -34,8 +34,8 @@ def sensed_names() -> list[str]:
 class Watched:
     """A match with the arrays at the points at which its perception read them."""
 
-    def __init__(self, match: PlayedMatch, mech: int, team: list[int]) -> None:
-        self.match, self.mech, self.team = match, mech, team
+    def __init__(self, match: PlayedMatch, mech: int) -> None:
+        self.match, self.mech = match, mech
         engine = match.engine
         names = sensed_names()
         self.arrays = {name: engine.batch[name].numpy() for name in names if name in engine.batch.backend.arrays}
@@ -79,16 +79,9 @@ class Watched:
             watched = match.perceptions[self.mech].mech
         frame = match.perceptions[self.mech].frame(7).model_dump()
         self.snapshot()  # with the answer about the triggers
-        marks = None if self.team else self.arrays["known"].reshape(-1).tolist()
-        self.frames.append({**frame, "marks": marks, "steered": steered})
+        self.frames.append({**frame, "marks": self.arrays["known"].reshape(-1).tolist(), "steered": steered})
         ends = match.now % match.engine.cfg.decision_repeat == 0
-        row = {
-            "seat": self.mech,
-            "team": self.team,
-            "ends": ends,
-            "watch": watched,
-            "inputs": inputs.reshape(-1).tolist(),
-        }
+        row = {"seat": self.mech, "ends": ends, "watch": watched, "inputs": inputs.reshape(-1).tolist()}
         self.steps.append(row)
 
     def replayed(self, folder: Path) -> list[dict[str, Any]]:
@@ -109,20 +102,19 @@ def as_text(frame: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(NODE is None or not BUNDLER.exists(), reason="needs Node and npm ci in viewer/")
-@pytest.mark.parametrize("command", [False, True], ids=["pilot", "commander"])
-def test_frames_are_those_of_python(tmp_path, command):
-    plan = NewMatch(env=small_game(size=60, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL, command=command)
+def test_frames_are_those_of_python(tmp_path):
+    plan = NewMatch(env=small_game(size=60, seconds=40.0), seed=SEED, mates=LEVEL, hostiles=LEVEL)
     match = begin_match(plan, tmp_path / "seen.ecr", {})
     mech, batch = next(iter(match.perceptions)), match.engine.batch
-    watched, draws = Watched(match, mech, list(match.team)), np.random.default_rng(5)
+    watched, draws = Watched(match, mech), np.random.default_rng(5)
     width, inputs = len(match.engine.action_names), np.zeros((len(match.seats), 0), np.int8)
-    has_watched = command
+    has_watched = False
     batch.row("cloud_ticks", 0)[mech, 0] = TICKS  # nobody throws smoke
     batch.row("cloud_pos", 0)[mech, 0] = batch.row("pos", 0)[mech] + (1.0, 0.0, 3.0)
     while match.now < TICKS and not match.over:
         if match.now % 10 == 0:
             inputs = draws.integers(-127, 128, (len(match.seats), width)).astype(np.int8)
-        if match.now == TICKS // 2 and not command:
+        if match.now == TICKS // 2:
             batch.row("hp", 0)[mech] = 1.0
             batch.row("pos", 0)[mech] = batch.row("pos", 0)[-1] + (0.0, 0.0, 5.0)  # a hostile's
         dead = batch.row("alive", 0)[mech] == 0

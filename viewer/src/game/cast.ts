@@ -28,7 +28,7 @@ export const scriptsOf = ({ seats, pilots }: Cast) => pilots.map(({ script }, m)
 export class Pilots {
   /** `checkpoints` are the ids of policies by name. */
   constructor(
-    private readonly levels: readonly string[],
+    readonly levels: readonly string[],
     private readonly checkpoints: Readonly<Record<string, string>>,
   ) {}
 

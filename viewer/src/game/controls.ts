@@ -68,7 +68,7 @@ export class Seats {
     const preferred = arrays.tables.controls.targets.map((entry) => action[entry]);
     const most = Math.max(...preferred);
     const best = preferred.indexOf(most);
-    const other = arrays.contact[m * arrays.slots + best];
+    const other = arrays.contact[m * arrays.edge("contact", -1) + best];
     const isTarget =
       other >= 0 &&
       most > 0 &&
@@ -83,7 +83,7 @@ export class Seats {
     const { arrays } = this;
     const { tables } = arrays;
     const may =
-      arrays.alive[m] === 1 && tables.chassis[arrays.chassis[m]].ewar && (arrays.withheld[0] & tables.ewar) === 0;
+      arrays.alive[m] === 1 && tables.ewar_classes[arrays.chassis[m]] && (arrays.withheld[0] & tables.ewar) === 0;
     arrays.eccm[m] = Number(may && value > f(tables.eccm_above));
     arrays.ecm[m] = Number(may && value > 0 && value <= f(tables.eccm_above));
   }
@@ -91,20 +91,19 @@ export class Seats {
 
 export type Given = ReadonlyMap<number, readonly [order: number, named: number]>;
 
-/** Return why an order cannot name a mech, -1 none; "" if it can. */
-export function orderProblem(arrays: SensedArrays, m: number, order: number, named: number): string {
+/** Throw unless an order can name a mech, -1 none. */
+export function requireOrder(arrays: SensedArrays, m: number, order: number, named: number): void {
   const [isFocus, isScreen] = [order === FOCUS, order === SCREEN];
   const isMate = arrays.team[named] === arrays.team[m];
-  const fits = isFocus || isScreen ? arrays.present[named] === 1 && named !== m && isMate === isScreen : named === -1;
+  if (isFocus || isScreen ? arrays.present[named] === 1 && named !== m && isMate === isScreen : named === -1) return;
   const expected = isFocus ? "a hostile" : isScreen ? "another mech of its team" : "none, -1";
-  return fits ? "" : `order "${PLAY_ORDERS[order]}" of mech ${m} names mech ${named}, expected ${expected}`;
+  throw new Error(`order "${PLAY_ORDERS[order]}" of mech ${m} names mech ${named}, expected ${expected}`);
 }
 
 /** Give orders by mech from the next environment step on, and observe again; a mech that has the order keeps it. */
 export function giveOrders(arrays: SensedArrays, given: Given): void {
   for (const [m, [order, named]] of given) {
-    const problem = orderProblem(arrays, m, order, named);
-    if (problem !== "") throw new Error(problem);
+    requireOrder(arrays, m, order, named);
     if (arrays.order_kind[m] === order && arrays.order_mech[m] === named) continue;
     arrays.order_kind[m] = order;
     arrays.order_mech[m] = named;

@@ -1,6 +1,7 @@
 // Playing in the browser: connects session, devices, cockpit and dialogs, and adds the buttons of the match page.
 
 import type { Api } from "../client";
+import { type GamePage, gamePage } from "../data/game_page";
 import { ServerSource } from "../data/source";
 import { ChunkStore } from "../data/store";
 import { Dialogs } from "../hud/dialogs";
@@ -14,11 +15,12 @@ import { Cockpit } from "./cockpit";
 import { CommandView } from "./command_view";
 import { ControlsPanel } from "./controls_panel";
 import { PilotInput } from "./input";
-import { PlaySession } from "./session";
+import { type Connect, PlaySession } from "./session";
 import { StartForm } from "./start_form";
 import { recall, remember } from "../storage";
 import { TakeOverDialog } from "./take_over";
 import { WhatIfPanel } from "./what_if";
+import { WorkerSocket } from "./worker_socket";
 
 const IN_ADDRESS = /^#play=([A-Za-z0-9_-]{1,128})$/;
 const LISTED = 200; // newest matches among which a recording is searched
@@ -45,6 +47,7 @@ export class Play {
   readonly coach: CoachView;
   readonly command: CommandView;
   readonly startForm: StartForm;
+  private readonly game: GamePage | null; // that this page plays without a server
   private readonly input: PilotInput;
   private readonly cockpit: Cockpit;
   private readonly controls: ControlsPanel;
@@ -62,7 +65,9 @@ export class Play {
     private readonly go: (hash: string) => void,
     private readonly showList: () => void,
   ) {
-    this.session = new PlaySession(state, api.playUrl());
+    const game = (this.game = gamePage());
+    const inPage: Connect = (_, events) => new WorkerSocket(game!, api, events);
+    this.session = new PlaySession(state, api.playUrl(), game ? inPage : undefined);
     this.cockpit = new Cockpit(state, this.session, () => this.input, {
       showControls: () => this.showControls(),
       leave: () => this.leave(),
@@ -104,7 +109,7 @@ export class Play {
 
   start(): void {
     const { token, fresh } = takeToken();
-    if (fresh || token !== "") this.session.connect(token, fresh);
+    if (fresh || token !== "" || this.game) this.session.connect(token, fresh);
   }
 
   openTakeOver(): void {

@@ -12,7 +12,7 @@ import type { Controls } from "./controls";
 import { SIDES } from "./gauges";
 import { matesAgainst } from "./ladder";
 import { LiveMatch } from "./live_match";
-import { PlaySocket } from "./socket";
+import { PlaySocket, type SocketEvents } from "./socket";
 import { recall, remember } from "../storage";
 
 const INPUT_MS = 1000 / (PLAY_MAX_CLIENT_RATE - 12); // least time between two inputs; other messages need room
@@ -27,6 +27,9 @@ const WATCH_S = 1; // time after the end of a mech, and between two requests, be
 const FLIGHT = 14; // speed of the free camera after the end of the pilot's mech [vox/s]
 const LATEST_LAG = 1.5; // most frames by which the picture is behind the newest
 
+type Socket = Pick<PlaySocket, "send" | "close">;
+/** Returns a connection to a session. */
+export type Connect = (token: string, events: SocketEvents) => Socket;
 export type Phase = "off" | "connecting" | "ready" | "flying" | "lost" | "closed";
 
 export interface WhatIf {
@@ -69,7 +72,7 @@ export class PlaySession {
   /** Time from an input to its first picture [ms], the last ones. */
   readonly latencies: number[] = [];
   latency = 0; // smoothed [ms]
-  private socket: PlaySocket | null = null;
+  private socket: Socket | null = null;
   private token = "";
   private key = ""; // of the seat
   private seat = ""; // its mech
@@ -89,7 +92,8 @@ export class PlaySession {
 
   constructor(
     private readonly state: ViewerState,
-    private readonly url: string,
+    url: string,
+    private readonly socketOf: Connect = (token, events) => new PlaySocket(url, token, events),
   ) {}
 
   /** Connect with a token; `seat` asks for the first free seat, as after `echelon play`. */
@@ -100,7 +104,7 @@ export class PlaySession {
     this.problem = "";
     this.waits = seat;
     if (!seat) this.key ||= recall("seat") ?? "";
-    this.socket = new PlaySocket(this.url, token, {
+    this.socket = this.socketOf(token, {
       message: (message) => this.receive(message),
       lost: () => (this.phase = "lost"),
       closed: (reason) => {
