@@ -20,7 +20,7 @@ from tests.web.in_node import Begin, compiled_game, needs_node, run_in_node, wri
 from tests.web.test_simulator import match
 
 SCRIPT = Path(__file__).with_name("replay.mjs")
-MAP_SEED, SEED, SEAT, STEPS = 13, 6, 0, 72
+MAP_SEED, SEED, SEAT, STILL, STEPS = 13, 6, 0, 3, 72
 ORDERED, MOMENT = 10, 55
 """Steps before which an order is given, and at whose end the moment is; a state is 15 steps before."""
 
@@ -38,10 +38,11 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
     scripts = engine.batch.numpy("script")[0].tolist()
     begin = Begin(build.map_file(engine, MAP_SEED), SEED, scripts)
     inputs = np.random.default_rng(2).integers(-127, 128, (STEPS, 5, 1, engine.action_dim), np.int8)
-    names, state, edits = ("good", "forged"), b"", 0
+    names, state, edits = ("good", "forged", "watched"), b"", 0
     for name in names:
         info = MatchInfo(name=name, map_seed=MAP_SEED)
-        recorder = Recorder(engine, [0], tmp_path, [info], embed_world=True, policy="actions")
+        columns = "acts" if name == "watched" else "actions"
+        recorder = Recorder(engine, [0], tmp_path, [info], embed_world=True, policy=columns)
         engine.clear()
         engine.reset()
         recorder.begin()
@@ -49,6 +50,8 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
             if step == ORDERED:
                 engine.give_orders({(0, SEAT + 1): (Order.RETREAT, -1)})
             engine.run("pilots")
+            if name == "watched":  # recorded as 0
+                engine.batch.numpy("actions")[0, STILL] = -0.0
             Seats(engine, [SEAT]).step(given)
             recorder.add_inputs([SEAT], -given if name == "forged" and step == MOMENT else given)
             recorder.after_step()
@@ -62,8 +65,9 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
         (tmp_path / "foreign.ecr").write_bytes(other_version(good.read_bytes(), replay))
     files = [*(f"{name}.ecr" for name in names), "foreign.ecr"]
     write_game(tmp_path, compiled_game(engine.cfg), begin, files=files, branch={"tick": tick, "steps": 20})
-    fine, forged, foreign = json.loads(run_in_node(SCRIPT, tmp_path))
+    fine, forged, watched, foreign = json.loads(run_in_node(SCRIPT, tmp_path))
     assert fine == f"ok (strict): {-(-STEPS // 8)} chunks, {STEPS / 4:.1f} s match the recording"
+    assert watched == fine
     assert forged.startswith(f"differs (strict): chunk {MOMENT // 8}, tick {tick + 5}, ")
     assert f"simulation version {SIM_VERSION + 1}" in foreign and "echelon replay verify" in foreign
     branch = tmp_path / "branch.ecr"

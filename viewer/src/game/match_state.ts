@@ -41,7 +41,7 @@ const TYPES: Record<string, string> = {
 const [EDIT_CELL, EDIT_MATERIAL, EDIT_HP, TERMS] = ["edit_cell", "edit_material", "edit_hp", "term_names"];
 
 /** Element type, shape and planes of bytes. */
-type Stored = [string, number[], Uint8Array];
+export type Stored = [string, number[], Uint8Array];
 
 function tablesOf(simulator: Simulator): RecordTables {
   return (simulator.description as RecordDescription).record;

@@ -5,7 +5,7 @@ import { decodeBlock } from "../data/columns";
 import { payload, type RecordHead, scanFile } from "../data/container";
 import { unpackMap } from "../data/payload";
 import { type ChunkRecord, type Header, RecordType } from "../protocol.gen";
-import type { RecordDescription } from "./match_state";
+import { planesOf, type RecordDescription, type Stored } from "./match_state";
 import { Recording, widthIn } from "./recording";
 import { RecordedMatch, ReplayedMatch } from "./replayed";
 import type { Simulator } from "./simulator";
@@ -52,9 +52,10 @@ export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array
   const again = new Map(
     new RecordedMatch(file, played, description).statesUntil(ticks).map((row) => [row.tick, row.state]),
   );
-  for (const { tick, state } of recorded.statesUntil(ticks).reverse())
-    if (!isEqual(state, again.get(tick)))
-      return differs(theirs.findIndex(({ tick1 }) => tick <= tick1), tick, "state"); // prettier-ignore
+  for (const { tick, state } of recorded.statesUntil(ticks).reverse()) {
+    const field = stateDifference(state, again.get(tick));
+    if (field !== null) return differs(theirs.findIndex(({ tick1 }) => tick <= tick1), tick, field); // prettier-ignore
+  }
   const seconds = (ticks / header.tick_hz).toFixed(1);
   return { ok: true, text: `ok (strict): ${theirs.length} chunks, ${seconds} s match the recording` };
 }
@@ -83,6 +84,22 @@ function difference(one: Read, two: Read): Difference | null {
   const table = one.header.tables.find((_, i) => !isEqual(one.record.t[i][1], two.record.t[i]?.[1]));
   const hash = isEqual(one.record.h, two.record.h) ? null : { field: "hash", frame: 0 };
   return first ?? (table ? { field: table.name, frame: 0 } : hash);
+}
+
+/** Return what two states have differently, null for nothing. */
+function stateDifference(one: Uint8Array, two: Uint8Array | undefined): string | null {
+  if (!two) return "state";
+  const [ours, theirs] = [one, two].map((state) => unpackMap(state, RecordType.STATE).a as Record<string, Stored>);
+  const name = Object.keys({ ...ours, ...theirs }).find((name) => !hasEqualValues(ours[name], theirs[name]));
+  return name === undefined ? null : `state.${name}`;
+}
+
+/** Return whether two arrays have equal values; zeros may have any sign, since recorded actions have none. */
+function hasEqualValues(one?: Stored, two?: Stored): boolean {
+  if (!one || !two || one[0] !== two[0]) return false;
+  if (isEqual(one[2], two[2])) return true;
+  const [ours, theirs] = [one, two].map(([, , planes]) => new Float32Array(planesOf(planes, planes.length / 4).buffer));
+  return one[0] === "f4" && ours.length === theirs.length && ours.every((value, i) => value === theirs[i]);
 }
 
 function isEqual(one: Uint8Array, two: Uint8Array | undefined): boolean {
