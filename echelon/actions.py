@@ -1,7 +1,4 @@
-"""The action vector of a mech: nine controls, five target preferences, four display controls, then the message.
-
-The width is ``action_dim(comm_dim)``. All offsets are defined here.
-"""
+"""The action vector of a mech: nine controls, five target preferences, four display controls. All offsets are here."""
 
 from enum import IntEnum
 
@@ -21,7 +18,6 @@ class ActionIndex(IntEnum):
 
 
 BASE_ACTION_DIM = len(ActionIndex)
-ACTION_DIM = BASE_ACTION_DIM
 EWAR_DIM = 0
 """Columns for electronic warfare: none, scouts use SECONDARY."""
 TARGET_START = BASE_ACTION_DIM
@@ -30,7 +26,7 @@ OBS_CTRL_START = TARGET_START + TARGET_DIM + EWAR_DIM
 OBS_SORT_DIM = 3
 OBS_CTRL_DIM = OBS_SORT_DIM + 1
 HOSTILE_ONLY = OBS_CTRL_START + OBS_SORT_DIM
-COMM_START = OBS_CTRL_START + OBS_CTRL_DIM
+ACTION_DIM = OBS_CTRL_START + OBS_CTRL_DIM
 QUANTISATION_LEVELS = 127
 """Positive levels to which the simulator rounds an entry."""
 ECCM_ABOVE = 64.5 / QUANTISATION_LEVELS
@@ -60,24 +56,9 @@ SWITCH_COLUMNS = (4, 5, 6, 7, 8)
 RATED_CONTROLS = {**dict(zip(SWITCH_NAMES, SWITCH_COLUMNS, strict=True)), "jets": 2, "hostile_only": HOSTILE_ONLY}
 """On/off controls (on above 0) and their columns; their rate of use is reported per class."""
 
-
-def action_names(comm_dim: int = 8) -> tuple[str, ...]:
-    return (
-        *(index.name.lower() for index in ActionIndex),
-        *(f"target_{slot}" for slot in range(TARGET_DIM)),
-        *(f"sort_{order}" for order in ("closest", "biggest", "damaged")),
-        "hostile_only",
-        *(f"message_{i}" for i in range(comm_dim)),
-    )
-
-
-def action_dim(comm_dim: int = 8) -> int:
-    """Return the width of an action with a message of ``comm_dim`` floats."""
-    return COMM_START + comm_dim
-
-
-def size_error(agent: str, got: int, comm_dim: int) -> str:
-    return (
-        f"action of {agent} has {got} values, expected {action_dim(comm_dim)}: base={BASE_ACTION_DIM} "
-        f"target={TARGET_DIM} ewar={EWAR_DIM} obs_ctrl={OBS_CTRL_DIM} comm={comm_dim}"
-    )
+ACTION_NAMES = (
+    *(index.name.lower() for index in ActionIndex),
+    *(f"target_{slot}" for slot in range(TARGET_DIM)),
+    *(f"sort_{order}" for order in ("closest", "biggest", "damaged")),
+    "hostile_only",
+)

@@ -106,7 +106,6 @@ def start(
         opponent_mean=opponent is not None and opponent.is_mean,
         ladder=ladder,
         mates=tuple(dict.fromkeys(mate.title for mate in mates)),
-        has_messages=env.observe_comms and env.enable_comm and env.comm_dim > 0,
         batch_seeds=batch_seeds(env, device),
         games=tuple(
             GameSize(edge=game.world.size_x, packs=game.num_packs, batch_seeds=batch_seeds(game, device))

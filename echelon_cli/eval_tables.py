@@ -85,8 +85,6 @@ TEAMWORK = (
 
 def show_teamwork(found: Result) -> None:
     output.show_rows(TEAMWORK, found["conditions"], title="teamwork, with 95 % intervals over seeds")
-    if not any(row["condition"] == "messages zeroed" for row in found["conditions"]):
-        output.print_line("messages: the policy observes none")
     for row in found["mates"]:
         output.print_line(
             f"with {row['mate']}: whole teams exceed single gains by {_estimate(row['excess'], '+.2f')} logits, "

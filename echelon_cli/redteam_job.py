@@ -132,7 +132,7 @@ def _opponent(name: str, target: PolicySource) -> PolicySource:
     source = _open(name, "--from")
     found, expected = (_interface(each.meta) for each in (source, target))
     if found != expected:
-        texts = [f"{columns} columns, {layout} layout" for columns, layout, _ in (found, expected)]
+        texts = [f"{columns} columns, {layout} layout" for columns, layout in (found, expected)]
         raise ConfigError(f"--from {name!r} plays another game than the target: {texts[0]}, expected {texts[1]}")
     return source
 

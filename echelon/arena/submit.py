@@ -22,7 +22,7 @@ from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.validation import validated
 
-SIGNATURE = ("obs_layout", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
+SIGNATURE = ("obs_layout", "dt_sim", "decision_repeat", "nav_mode")
 """Environment fields a policy depends on, besides the widths of observation and action; it plays at any size."""
 SHOWN_CHARS = 60
 INVALID_GAME = "environment configuration of the {} is invalid in this version: "

@@ -50,9 +50,6 @@ ABLATIONS: Mapping[str, Ablation] = {
     ),
     "zone": Ablation("absolute distance, bearing and radius of the zone", _without_columns("course.zone_*")),
     "path": Ablation("path to the zone", _without_columns("course.path_*")),
-    "comms": Ablation(
-        "messages within a pack", lambda run: {"env.enable_comm": False, "env.observe_comms": False}
-    ),
     "obs-norm": Ablation("observation normalisation by running statistics", lambda run: {"ppo.obs_norm": False}),
     "entropy": Ablation("entropy bonus", lambda run: {"ppo.ent_coef": 0.0, "ppo.ent_coef_end": None}),
 }  # fmt: skip

@@ -144,20 +144,14 @@ class EnvConfig:
     """Append the order of the mech, and where it leads."""
     order_rate: Fraction = 0.0
     """Probability that a learning mech gets a random order, drawn every 10 s of training; reward.obey rewards it."""
-    observe_comms: bool = True
-    """Append messages of the pack to the suite layout."""
     observe_local_map: bool = True
     """Append the 11x11 local map of blocked cells to the suite layout; walls are observed only there."""
-    comm_dim: Annotated[int, Interval(ge=0, le=64)] = 8
-    """Floats per pack message; 0 disables messages."""
     enable_target_selection: bool = True
     """Let the target preferences of an action select a focus target."""
     enable_ewar: bool = True
     """Let scouts use ECM and ECCM."""
     enable_obs_control: bool = True
     """Let actions sort and filter the contact slots."""
-    enable_comm: bool = True
-    """Deliver messages within a pack."""
     nav_mode: Literal["off", "assist", "full"] = "off"
     """Navigation assist: fraction of the throttle that follows the path to the zone; off 0, assist 0.3, full 1."""
     zone_radius_vox: Annotated[float, Interval(ge=0.01, le=400.0)] = 7.5

@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.actions import Order, action_dim, action_names
+from echelon.actions import ACTION_DIM, ACTION_NAMES, Order
 from echelon.config import EnvConfig
 from echelon.env import display, layout, navigation_assist, referee, reward, suite_allocation
 from echelon.env.match_state import clear_match_state, save_match_state
@@ -62,8 +62,8 @@ class Engine:
         self.num_envs = num_envs
         self.num_mechs = cfg.num_mechs
         self.obs_dim = layout.obs_dim(cfg)
-        self.action_dim = action_dim(cfg.comm_dim)
-        self.action_names, self.term_names = action_names(cfg.comm_dim), reward.term_names(terms)
+        self.action_dim = ACTION_DIM
+        self.action_names, self.term_names = ACTION_NAMES, reward.term_names(terms)
         self._terms = terms
         self.autoreset = autoreset
         self._frame: Program = ()

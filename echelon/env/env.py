@@ -102,12 +102,11 @@ class EchelonEnv:
 
     metadata = {"name": "echelon_v1", "render_modes": []}
     render_mode = None
-    ACTION_DIM = action.action_dim()
+    ACTION_DIM = action.ACTION_DIM
     BASE_ACTION_DIM = action.BASE_ACTION_DIM
     TARGET_START, TARGET_DIM = action.TARGET_START, action.TARGET_DIM
     EWAR_DIM = action.EWAR_DIM
     OBS_CTRL_START, OBS_CTRL_DIM, OBS_SORT_DIM = action.OBS_CTRL_START, action.OBS_CTRL_DIM, action.OBS_SORT_DIM
-    COMM_START = action.COMM_START
     CONTACT_SLOTS = layout.CLASSIC_SLOTS
     CONTACT_DIM = CONTACT_DIM
     LOCAL_MAP_R = layout.LOCAL_MAP_R
@@ -125,8 +124,6 @@ class EchelonEnv:
         self.config = cfg = require_config(config)
         if seed is not None:
             seed = require_seed(seed)
-        self.comm_dim = cfg.comm_dim
-        self.ACTION_DIM = action.action_dim(cfg.comm_dim)
         self.blue_ids = [f"blue_{i}" for i in range(cfg.team_size)]
         self.red_ids = [f"red_{i}" for i in range(cfg.team_size)]
         self.possible_agents = self.blue_ids + self.red_ids
@@ -296,9 +293,7 @@ class EchelonEnv:
         matrix = np.zeros((1, len(index), self.ACTION_DIM), np.float32)
         for aid, values in actions.items():
             row = action_values(values, f"action of {aid}", f"{self.ACTION_DIM} numbers")
-            require(row.ndim == 1, f"shape of the action of {aid}", row.shape, f"({self.ACTION_DIM},)")
-            if row.size != self.ACTION_DIM:
-                raise ValueError(action.size_error(aid, row.size, self.comm_dim))
+            require(row.shape == matrix.shape[2:], f"shape of the action of {aid}", row.shape, f"({self.ACTION_DIM},)")
             matrix[0, index[aid]] = row
         return matrix
 

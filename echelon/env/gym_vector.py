@@ -144,14 +144,14 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
     ...     4, config, side="blue", pilots=heuristic.install, script="medium", maps=2
     ... )
     >>> envs.num_envs, envs.single_observation_space.shape, envs.single_action_space.shape
-    (20, (589,), (26,))
+    (20, (549,), (18,))
     >>> observations, infos = envs.reset(seed=7)
     >>> finals = []
     >>> for _ in range(20):
     ...     observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
     ...     finals += [row for row in infos.get("final_obs", []) if row is not None]
     >>> len(finals) >= envs.num_envs, finals[0].shape
-    (True, (589,))
+    (True, (549,))
     >>> envs.close()
     """
 

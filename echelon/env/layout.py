@@ -4,9 +4,9 @@ This is the one table of what a policy observes. Widths, offsets, the observatio
 and the constants that kernels write by (``position``) are derived from it; it loads neither torch nor Warp.
 
 - The suite layout is ``SUITE_CORE``, 706 columns that ``CombatSuiteActorCritic`` splits by ``FLAT_BLOCKS``, followed by
-  optional blocks (``suite_tail``): messages, the local map, then ``OPTIONAL_BLOCKS``. Every row ends with
+  optional blocks (``suite_tail``): the local map, then ``OPTIONAL_BLOCKS``. Every row ends with
   ``END_BLOCKS``.
-- The classic layout is ``classic_blocks``, 589 columns: a table of its own, of which ``OPTIONAL_BLOCKS`` are not part,
+- The classic layout is ``classic_blocks``, 549 columns: a table of its own, of which ``OPTIONAL_BLOCKS`` are not part,
   except the telemetry map, which it always has, the chosen target (``observe_target``) and orders (``observe_orders``).
 
 All relative vectors are in the heading frame of the observing mech. Distances are in units of the map's longest edge;
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.actions import ORDER_NAMES, TARGET_DIM
-from echelon.config import PACK_SIZE, EnvConfig, RunConfig
+from echelon.config import EnvConfig, RunConfig
 from echelon.config.game import require
 
 MAX_CONTACTS = 20
@@ -275,19 +275,13 @@ def flat_offsets() -> dict[str, tuple[int, int]]:
     return offsets
 
 
-def _messages(cfg: EnvConfig) -> tuple[Block, ...]:
-    words = tuple(Feature(f"word_{i}", -1.0, 1.0, False, SIGNED) for i in range(cfg.comm_dim))
-    comms = Block("comms", PACK_SIZE, words, ("blocks.write_messages",), config_field="observe_comms")
-    return (comms,) if cfg.comm_dim else ()
-
-
 def _included(cfg: EnvConfig, blocks: Iterable[Block]) -> tuple[Block, ...]:
     return tuple(block for block in blocks if not block.config_field or getattr(cfg, block.config_field, False))
 
 
 def suite_tail(cfg: EnvConfig) -> tuple[Block, ...]:
-    """Return the optional blocks after the suite layout's core: messages, local map, then ``OPTIONAL_BLOCKS``."""
-    return _included(cfg, (*_messages(cfg), LOCAL_MAP, *OPTIONAL_BLOCKS))
+    """Return the optional blocks after the suite layout's core: local map, then ``OPTIONAL_BLOCKS``."""
+    return _included(cfg, (LOCAL_MAP, *OPTIONAL_BLOCKS))
 
 
 def extra_width(cfg: EnvConfig) -> int:
@@ -322,12 +316,11 @@ SELF_WRITERS = ("classic.write_self_senses", "classic.write_self_state", "classi
 
 
 def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
-    """Return the blocks of the classic layout: 589 columns with messages of eight words."""
+    """Return the blocks of the classic layout, 549 columns."""
     zone_height = cfg.world.size_z / MIN_MAP_EDGE
     zone_radius = max(1.0, ZONE_RADIUS_SPREAD * cfg.zone_radius_vox / MIN_MAP_EDGE)
     return (
         Block("contacts", CLASSIC_SLOTS, CONTACT, ("contacts.write_contacts",)),
-        *_messages(cfg),
         LOCAL_MAP,
         TELEMETRY,
         Block("acoustic", 1, ACOUSTIC, ("classic.write_self_senses",)),
@@ -410,10 +403,9 @@ def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return np.array([column.low for column in table], np.float32), np.array([c.high for c in table], np.float32)
 
 
-def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
-    """Return the columns of comms, local map and extras in a suite row of ``obs_dim``; zeros for another layout."""
+def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int]:
+    """Return the columns of local map and extras in a suite row of ``obs_dim``; zeros for another layout."""
     if config.model.kind != "suite":
-        return 0, 0, 0
-    comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
+        return 0, 0
     extras = extra_width(config.env)
-    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extras - END_WIDTH, extras
+    return obs_dim - FLAT_OBS_DIM - extras - END_WIDTH, extras

@@ -1,6 +1,6 @@
 """Least memory of a job, so that one that cannot fit is refused before anything is allocated."""
 
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.config import PACK_SIZE, EnvConfig, RunConfig
 from echelon.jobs.usage import has_gpu, machine_memory
 
@@ -18,7 +18,7 @@ def bytes_by_option(config: RunConfig) -> dict[str, int]:
     arrays, maps = array_bytes(env, config.num_envs, config.bank_maps)
     # one side learns at least
     rows = config.num_envs * env.num_packs * PACK_SIZE
-    rollout = config.ppo.rollout_steps * rows * (obs_dim(env) + action_dim(env.comm_dim)) * VALUE_BYTES
+    rollout = config.ppo.rollout_steps * rows * (obs_dim(env) + ACTION_DIM) * VALUE_BYTES
     return {"num_envs": arrays, "bank_maps": maps, "ppo.rollout_steps": rollout}
 
 

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from echelon.actions import (
-    COMM_START,
+    ACTION_NAMES,
     ECCM_ABOVE,
     HOSTILE_ONLY,
     OBS_CTRL_START,
@@ -31,7 +31,6 @@ from echelon.actions import (
     TARGET_DIM,
     TARGET_START,
     ActionIndex,
-    action_names,
 )
 from echelon.rl import squash
 from echelon.rl.regime import HOST, Regime
@@ -142,7 +141,7 @@ HYBRID = ActionLayout(switches=SWITCHES, selectors=(TARGET, SECONDARY, SORT))
 
 def discrete_choices(action: Tensor) -> dict[str, Tensor]:
     """Return the choice ``[...]`` of every switch and selector that ``action [..., A]`` has, by name."""
-    read, names = quantised(action), action_names(0)
+    read, names = quantised(action), ACTION_NAMES
     width = action.shape[-1]
     switches = {names[column]: (read[..., column] > 0).long() for column in HYBRID.switches if column < width}
     return switches | {s.name: s.decode(read[..., s.start : s.end]) for s in HYBRID.selectors if s.end <= width}
@@ -171,15 +170,11 @@ class ActionDistribution(nn.Module):
         taken = {*layout.switches, *selected}
         numbers = [column for column in range(action_dim) if column not in taken]
         self.gaussian = runs_of(numbers)
-        labelled = [column for column in numbers if column < COMM_START]
-        self.labelled = runs_of(labelled)
-        off_below_zero = torch.tensor([column in OFF_BELOW_ZERO for column in labelled])
+        off_below_zero = torch.tensor([column in OFF_BELOW_ZERO for column in numbers])
         self.register_buffer("_off_below_zero", off_below_zero, persistent=False)
         self.switches, self._selected = runs_of(layout.switches), runs_of(sorted(selected))
         enough = layout.choices + len(selected) >= layout.padded_choices
         assert enough, "a selector has more choices than there are numbers"
-        self.runs = (self.gaussian, self.labelled, self.switches)
-        """Columns of numbers, of those of them that labels have, and of switches."""
         drawn = [*range(action_dim, self.noise_dim), *sorted(selected)]
         each = [range(layout.choices * i, layout.choices * i + len(s.codes)) for i, s in enumerate(layout.selectors)]
         self.draws = [drawn[i] for choices in each for i in choices]
@@ -239,12 +234,12 @@ class ActionDistribution(nn.Module):
         """Return the negative log-likelihood ``[...]`` of a teacher's action ``label [..., A]``, up to a constant.
 
         Switches and selectors are scored as in ``log_prob``. Numbers are scored before tanh with a Gaussian of
-        ``LABEL_STD`` around the mean, so the policy's standard deviation gets no gradient. The message is not scored.
-        Jets that are off have the label -1: samples around 0 would fire them half of the time.
+        ``LABEL_STD`` around the mean, so the policy's standard deviation gets no gradient. Jets that are
+        off have the label -1: samples around 0 would fire them half of the time.
         """
         read = quantised(label)
         u = self._label_numbers(read)
-        mean = squash.full_precision(take(parameters.location, self.labelled))
+        mean = squash.full_precision(take(parameters.location, self.gaussian))
         loss = 0.5 * ((u - mean) / LABEL_STD).square().sum(-1)
         for part in self._discrete_parts(parameters, read):
             loss = loss - part
@@ -292,7 +287,7 @@ class ActionDistribution(nn.Module):
 
     def _label_numbers(self, read: Tensor) -> Tensor:
         """Return the numbers before tanh of quantised labels ``read [..., A]``."""
-        numbers = take(read, self.labelled)
+        numbers = take(read, self.gaussian)
         off = self.get_buffer("_off_below_zero") & (numbers <= 0)
         return squash.unsquash(torch.where(off, -1.0, numbers).clamp(-LABEL_LIMIT, LABEL_LIMIT))
 

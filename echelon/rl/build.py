@@ -131,7 +131,6 @@ def build_model(
     model_cfg: ModelConfig,
     obs_dim: int,
     action_dim: int,
-    comm_width: int = 0,
     map_width: int = 0,
     extra_width: int = 0,
     *,
@@ -153,8 +152,8 @@ def build_model(
         hidden_dim = CLASSIC_WIDTH_FACTOR * model_cfg.hidden_dim
         core: ActorCritic = ActorCriticLSTM(obs_dim, action_dim, hidden_dim, model_cfg.lstm_hidden_dim, **options)
         return FlatPolicy(core, obs_dim)
-    if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width + END_WIDTH:
-        sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
+    if obs_dim != FLAT_OBS_DIM + map_width + extra_width + END_WIDTH:
+        sizes = f"{FLAT_OBS_DIM} + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
         raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
     core = CombatSuiteActorCritic(
         action_dim,
@@ -162,7 +161,6 @@ def build_model(
         ego_dim=EGO_DIM + joined_width("ego_state"),
         hidden_dim=model_cfg.hidden_dim,
         lstm_hidden_dim=model_cfg.lstm_hidden_dim,
-        comm_width=comm_width,
         map_width=map_width,
         extra_width=extra_width,
         **options,

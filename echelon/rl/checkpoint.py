@@ -20,7 +20,8 @@ import numpy as np
 
 from echelon.config import EnvConfig
 from echelon.files import atomic_write, make_folder
-from echelon.rl.tensor_files import load_arrays, load_state, load_tensors
+from echelon.rl.messages import Messages
+from echelon.rl.tensor_files import load_arrays, load_state, load_tensors, read_file
 from echelon.runs import load_json
 from echelon.state_files import IrregularFileError, open_regular, read_bounded
 from echelon.validation import validated
@@ -61,6 +62,8 @@ class Checkpoint:
 
     path: Path
     manifest: dict[str, Any]
+    messages: Messages | None = None
+    """Columns of messages in its files; manifest and weights are without them."""
 
     @property
     def id(self) -> str:
@@ -80,7 +83,9 @@ class Checkpoint:
         return f"saved with simulation version {str(version)[:20]}, now {SIM_VERSION}: matches differ from those before"
 
     def weights(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        return load_tensors(self.path / WEIGHTS, device)
+        path, messages = self.path / WEIGHTS, self.messages
+        weights = load_tensors(path, device)
+        return read_file(path, lambda: messages.weights_without(weights)) if messages else weights
 
     def state(self) -> dict[str, Any]:
         return load_state(self.path / STATE, self.path / STATE_TENSORS)
@@ -146,7 +151,9 @@ def open_checkpoint(path: Path, required: frozenset[str] = CHECKPOINT_FILES) -> 
             actual = describe(file) if file.is_file() and file.stat().st_size == size else None
         if actual is None or actual != expected:
             raise ValueError(f"checkpoint {path.name!r} is damaged: {name} does not match its manifest")
-    return Checkpoint(path=path, manifest=manifest)
+    messages = Messages.of(manifest)
+    manifest = messages.meta_without(manifest) if messages else manifest
+    return Checkpoint(path=path, manifest=manifest, messages=messages)
 
 
 def latest_valid(folder: Path) -> CheckpointSearch:
@@ -209,11 +216,16 @@ def export_policy_folder(
 ) -> None:
     """Write a checkpoint's policy as a folder: ``model.safetensors``, and last ``manifest.json``, which lists it.
 
-    ``facts`` replace entries of the manifest. Those of ``files`` that the checkpoint has are written. The policy keeps
-    its id.
+    ``facts`` replace entries of the manifest. Those of ``files`` that the checkpoint has are written, of one with
+    messages the weights alone. The policy keeps its id.
     """
+    files = files if checkpoint.messages is None else POLICY_FILES
     sizes = {name: row["size"] for name, row in checkpoint.manifest["files"].items() if name in files}
     contents = {name: read_bounded(checkpoint.path / name, size) for name, size in sizes.items()}
+    if checkpoint.messages is not None:
+        from safetensors.torch import save
+
+        contents[WEIGHTS] = save(checkpoint.weights())
     is_new = not target.exists()
     try:
         make_folder(target)

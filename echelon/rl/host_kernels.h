@@ -453,7 +453,7 @@ struct Layout {
     const int64 *numbers, *switches, *choices;  // columns of numbers and switches; choices of each selector
     const int64 *selectors, *draws;             // first column and columns of each selector; noise of each choice
     const float* codes;                         // columns of each choice of each selector
-    int columns, width, number_count, label_count, switch_count, selector_count, key_width;
+    int columns, width, number_count, switch_count, selector_count, key_width;
     int value() const { return 2 * columns; }
     int query() const { return 2 * columns + 1; }
     int targets() const { return int(choices[0]) - 1; }
@@ -544,13 +544,13 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         slope[n] = slope_of(drawn[n]);
         logprob += -0.5f * z[n] * z[n] - log_std[n] - HALF_LOG_2PI;
         entropy += 0.5f + HALF_LOG_2PI + log_std[n] + ::logf(slope[n]);
-        if (label && n < at.label_count) {
+        if (label) {
             const float miss = (label[n] - heads[c]) / LABEL_STD;
             imitation += 0.5f * miss * miss;
         }
     }
     const float* on = action + at.number_count;
-    const float* taught = label ? label + at.label_count : nullptr;
+    const float* taught = label ? label + at.number_count : nullptr;
     float on_share[MOST_COLUMNS];
     for (int w = 0; w < at.switch_count; ++w) {
         const float logit = heads[at.switches[w]], tail = ::expf(logit > 0.0f ? -logit : logit);
@@ -607,7 +607,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         d_heads[c] = pull + z[n] * inverse[n] * d_logprob;
         if (raw >= LEAST_LOG_STD && raw <= MOST_LOG_STD && raw <= loss.log_std_max)
             d_heads[at.columns + c] = (z[n] * z[n] - 1.0f) * d_logprob + d_entropy + pull * noise[c] / inverse[n];
-        if (label && n < at.label_count)
+        if (label)
             d_heads[c] += d_miss * (heads[c] - label[n]) / (LABEL_STD * LABEL_STD);
     }
     for (int w = 0; w < at.switch_count; ++w) {

@@ -40,7 +40,7 @@ MOST_ENTITIES = {"contacts": MAX_CONTACTS, "squad": MAX_SQUAD}
 
 VERSION = attrgetter("_version")
 ADDRESSES = ("numbers", "switches", "choices", "selectors_at", "draws", "codes")
-COUNTS = ("columns", "width", "numbers_", "labels", "switches_", "selectors", "key_width")
+COUNTS = ("columns", "width", "numbers_", "switches_", "selectors", "key_width")
 """What the header's Layout has, in its order."""
 
 
@@ -272,7 +272,7 @@ class Program:
             self._forward += operation(Operation.GATHER, *part, joined.columns(at).values)
             at += widths[name]
         tail = ends["panel_stats"]
-        encoders = (encoder.comms_encoder, encoder.map_encoder, encoder.extras_encoder)
+        encoders = (encoder.map_encoder, encoder.extras_encoder)
         for layers, width in zip(encoders, encoder.tail_widths, strict=True):
             linears = [layer for layer in layers or () if isinstance(layer, nn.Linear)]
             x = inputs.columns(tail)
@@ -341,15 +341,16 @@ class Program:
         """Return where heads and actions have their parts, and the widths of a decoded action and a decoded label."""
         distribution = self._network.core.distribution
         selectors = distribution.layout.selectors
-        numbers, labels, switches = ([c for run in runs for c in range(*run)] for runs in distribution.runs)
+        kinds = (distribution.gaussian, distribution.switches)
+        numbers, switches = ([c for run in runs for c in range(*run)] for runs in kinds)
         spans = [x for selector in selectors for x in (selector.start, len(selector.codes[0]))]
         codes = [x for selector in selectors for code in selector.codes for x in code]
         choices = [len(selector.codes) for selector in selectors]
         tables = [self._keep(torch.tensor(x)) for x in (numbers, switches, choices, spans, distribution.draws, codes)]
-        counts = (distribution.action_dim, self._network.heads.width, *map(len, (numbers, labels, switches, choices)))
+        counts = (distribution.action_dim, self._network.heads.width, *map(len, (numbers, switches, choices)))
         discrete = len(switches) + len(choices)
         layout = _Layout(*tables, *counts, self._network.core.target_key_dim)
-        return layout, len(numbers) + discrete + 1, len(labels) + discrete
+        return layout, len(numbers) + discrete + 1, len(numbers) + discrete
 
     def _hostile(self) -> int:
         hostile = self._floats(TARGET_DIM)

@@ -1,6 +1,6 @@
 """Model over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
 
-``flat_obs_to_suite_obs`` splits the 706 core columns; the optional tail (comms, local map, extras) has separate
+``flat_obs_to_suite_obs`` splits the 706 core columns; the optional tail (local map, extras) has separate
 encoders. The blocks at the end of a row join the rows of contacts and the ego state (``JOINED_TO``). Block sizes are
 defined in ``echelon.env.layout``.
 """
@@ -34,7 +34,6 @@ __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObser
 
 SQUAD_WIDTH = 32
 FUSION_WIDTH = 128
-COMMS_WIDTH = 32
 MAP_HIDDEN = 64
 MAP_WIDTH = 48
 EXTRAS_WIDTH = 48
@@ -62,7 +61,7 @@ class SuiteObservation:
     suite_descriptor: Tensor
     panel_stats: Tensor
     tail: Tensor | None = None
-    """Comms, local map and extras ``[..., tail columns]``; None if the layout has none of them."""
+    """Local map and extras ``[..., tail columns]``; None if the layout has none of them."""
 
 
 def flat_obs_to_suite_obs(
@@ -124,22 +123,17 @@ class SuiteEncoder(nn.Module):
         ego_dim: int,
         panel_dim: int,
         hidden_dim: int,
-        comm_width: int = 0,
         map_width: int = 0,
         extra_width: int = 0,
         key_dim: int = 0,
     ) -> None:
         super().__init__()
-        self.tail_widths = (comm_width, map_width, extra_width)
+        self.tail_widths = (map_width, extra_width)
         self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim, key_dim=key_dim)
         self.squad_encoder = DeepSetEncoder(squad_dim, SQUAD_WIDTH, SQUAD_WIDTH)
         self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), LayerNorm(hidden_dim), nn.ReLU())
         width = 2 * hidden_dim + SQUAD_WIDTH + SUITE_DESCRIPTOR_DIM + panel_dim
-        self.comms_encoder: nn.Sequential | None = None
         self.map_encoder: nn.Sequential | None = None
-        if comm_width:
-            self.comms_encoder = nn.Sequential(nn.Linear(comm_width, COMMS_WIDTH), nn.ReLU())
-            width += COMMS_WIDTH
         if map_width:
             self.map_encoder = nn.Sequential(
                 nn.Linear(map_width, MAP_HIDDEN), nn.ReLU(), nn.Linear(MAP_HIDDEN, MAP_WIDTH), nn.ReLU()
@@ -175,7 +169,7 @@ class SuiteEncoder(nn.Module):
         if tail_width != sum(self.tail_widths):
             raise ValueError(f"observation tail has {tail_width} columns, expected {sum(self.tail_widths)}")
         if obs.tail is not None:
-            encoders = (self.comms_encoder, self.map_encoder, self.extras_encoder)
+            encoders = (self.map_encoder, self.extras_encoder)
             for encoder, part in zip(encoders, obs.tail.split(self.tail_widths, -1), strict=True):
                 if encoder is not None:
                     parts.append(encoder(part))
@@ -197,7 +191,6 @@ class CombatSuiteActorCritic(ActorCritic):
         max_contacts: int = MAX_CONTACTS,
         max_squad: int = MAX_SQUAD,
         *,
-        comm_width: int = 0,
         map_width: int = 0,
         extra_width: int = 0,
         **options: Any,
@@ -208,15 +201,7 @@ class CombatSuiteActorCritic(ActorCritic):
         self.max_contacts = max_contacts
         self.max_squad = max_squad
         self.encoder = SuiteEncoder(
-            contact_dim,
-            squad_dim,
-            ego_dim,
-            panel_dim,
-            hidden_dim,
-            comm_width,
-            map_width,
-            extra_width,
-            key_dim=self.target_key_dim,
+            contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, map_width, extra_width, key_dim=self.target_key_dim
         )
 
     def encode(self, obs: SuiteObservation) -> Tensor:

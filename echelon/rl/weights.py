@@ -18,13 +18,14 @@ from echelon.config import ModelConfig
 from echelon.files import error_text
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import FORMAT_VERSION, find_checkpoint
+from echelon.rl.messages import Messages
 from echelon.rl.tensor_files import load_metadata, load_tensors, read_file
 from echelon.state_files import open_regular
 from echelon.validation import validated
 
 ZIP_MAGIC = b"PK"
 """First bytes of a file of ``torch.save``; a safetensors file that began so would have a header of terabytes."""
-SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
+SHAPE_KEYS = ("obs_dim", "action_dim", "map_width")
 MAX_COLUMNS = 1 << 20
 """Most columns of observations or actions that a checkpoint may claim; a model lists them before it has any weight."""
 
@@ -119,6 +120,10 @@ def _read_export(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(f"{str(path)!r} is not an exported policy: {error_text(error)}") from None
     if meta.get("format") != FORMAT_VERSION:
         raise ValueError(f"exported policy {str(path)!r} has format {meta.get('format')!r}, expected {FORMAT_VERSION}")
+    if messages := Messages.of(meta):
+        _check_stored(weights)
+        meta, stored = messages.meta_without(meta), weights
+        weights = read_file(path, lambda: messages.weights_without(stored))
     return meta, weights
 
 

@@ -5,7 +5,7 @@ Adding an array is adding a ``Field`` here: the row allocates it and makes it a 
 memory, so a kernel reads through ``X_out`` what it writes there.
 
 Shapes are spelled in letters: E environment, M mech, P packs of both teams, X Y Z voxels, K cooldowns, W weapons,
-S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots, D past decisions, B maps of the bank,
+S rounds per mech, Q smoke clouds per mech, N contact slots, D past decisions, B maps of the bank,
 J recorded environments. Engines add A action columns, R reward terms, G bins of the telemetry map and O odds of
 choices, pilots H past decisions. Launches also have the letters of ``lanes``. Arrays of recordings have letters of
 their own: G pages, with F frames, R event rows of V values and T edit rows of U values. Nothing is allocated after
@@ -159,7 +159,6 @@ class Controls:
     eccm = Field(I32, "EM", "1 while ECCM is switched on")
     sort_mode = Field(I32, "EM", "contact order: 0 closest, 1 biggest, 2 most damaged")
     hostile_only = Field(I32, "EM", "1 to show only hostiles")
-    message = Field(F32, "EMC", "message sent this decision, read by packmates in the next")
     contact = Field(I32, "EMN", "mech in each contact slot, -1 empty")
 
 
@@ -329,7 +328,6 @@ def sizes(cfg: EnvConfig, num_envs: int) -> dict[str, int]:
         "W": NUM_WEAPONS,
         "S": ROUNDS_PER_MECH,
         "Q": CLOUDS_PER_MECH,
-        "C": max(1, cfg.comm_dim),
         "N": CONTACT_SLOTS,
     }
 

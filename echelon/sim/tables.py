@@ -149,8 +149,6 @@ class Rules:
     enable_ewar: wp.int32
     enable_target: wp.int32
     enable_obs_control: wp.int32
-    enable_comm: wp.int32
-    comm_dim: wp.int32
     contested_floor: wp.float32
     score_to_win: wp.float32
 
@@ -195,8 +193,6 @@ def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
         enable_ewar=int(cfg.enable_ewar),
         enable_target=int(cfg.enable_target_selection),
         enable_obs_control=int(cfg.enable_obs_control),
-        enable_comm=int(cfg.enable_comm),
-        comm_dim=cfg.comm_dim,
         contested_floor=cfg.contested_floor,
         score_to_win=cfg.zone_score_to_win,
         **rates,

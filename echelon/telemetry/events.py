@@ -251,8 +251,8 @@ class EventEvalBatch(Event):
     opponent: str
     deterministic: bool = True
     """Whether the policy played its mean actions; otherwise it sampled."""
-    condition: str = "messages usual"
-    """Who controlled the team and what it received where teamwork is measured, such as messages zeroed."""
+    condition: str = "usual"
+    """Who controlled the team where teamwork is measured."""
     played: int = 0
     matches: int = 0
     episodes: int = 0

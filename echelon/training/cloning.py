@@ -79,7 +79,7 @@ def clone(
     meta = {
         "obs_dim": obs_dim,
         "action_dim": action_dim,
-        **dict(zip(("comm_width", "map_width", "extra_width"), widths, strict=True)),
+        **dict(zip(("map_width", "extra_width"), widths, strict=True)),
         "kind": config.model.kind,
         "model_cfg": asdict(config.model),
         "env_cfg": env_signature(env),

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from echelon.actions import QUANTISATION_LEVELS, action_dim
+from echelon.actions import ACTION_DIM, QUANTISATION_LEVELS
 from echelon.config import EnvConfig, require
 from echelon.config.opponents import DEFAULT_LEVEL
 from echelon.config.seeds import SEED_RANGES, require_seed
@@ -86,7 +86,7 @@ def record(
     ``on_wave`` is called with the number of recorded matches after each wave, ``on_step`` before every step.
     """
     plan = replace(plan, env=plan.env.without_ranges())
-    widths = {"obs_dim": layout.obs_dim(plan.env), "action_dim": action_dim(plan.env.comm_dim)}
+    widths = {"obs_dim": layout.obs_dim(plan.env), "action_dim": ACTION_DIM}
     for side in (plan.policy, plan.opponent):
         if side.loaded is not None:
             check_dimensions(side.loaded.meta, **widths)

@@ -175,7 +175,7 @@ class EvalMatches:
         if not self.plan.mates:
             return self.policy.policy
         mate = self.mates.get(condition.mate) or level_of(condition.mate)
-        return TeamPolicy(batch, self.env, self.policy.policy, condition, mate, positions)
+        return TeamPolicy(batch, self.policy.policy, condition, mate, positions)
 
     def _opponent_runner(self, batch: BatchedEnv, seed: int) -> OpponentRunner:
         assert self.other is not None, "a plan has the file of an opponent that is not scripted"

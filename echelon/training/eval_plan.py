@@ -38,18 +38,16 @@ class EvalOptions:
 
 @dataclass(frozen=True)
 class Condition:
-    """Who controls the mechs of the evaluated team, and which messages they receive."""
+    """Who controls the mechs of the evaluated team."""
 
     own: int = PACK_SIZE
     """Mechs of each pack that the policy controls."""
     mate: str = ""
     """Policy, or scripted level as ``heuristic:LEVEL``, that controls the others."""
-    messages: str = "usual"
-    """Messages received: usual, zeroed or shuffled."""
 
     @property
     def title(self) -> str:
-        return f"{self.own} of {PACK_SIZE}, others {self.mate}" if self.mate else f"messages {self.messages}"
+        return f"{self.own} of {PACK_SIZE}, others {self.mate}" if self.mate else EventEvalBatch.condition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +93,6 @@ class EvalPlan(EvalOptions):
     """Whether the result lists levels."""
     mates: tuple[str, ...] = ()
     """Policies and levels that control a part of the team in turn; with some, teamwork is measured."""
-    has_messages: bool = False
-    """Whether the policy observes messages, which are then changed too."""
     commanders: dict[str, CommanderCopy] = field(default_factory=dict)
     """Commanders by name of the player that they lead, in ``target``, ``opponents`` and ``mates``."""
     games: tuple[GameSize, ...] = ()
@@ -132,9 +128,8 @@ class EvalPlan(EvalOptions):
         """Conditions by title, the usual one first; teamwork is measured by comparison with it."""
         if self.games:
             return {game.title: Condition() for game in self.games}
-        heard = [Condition(messages=each) for each in ("zeroed", "shuffled") if self.has_messages and self.mates]
         mixed = [Condition(own, mate) for mate in self.mates for own in range(PACK_SIZE)]
-        return {condition.title: condition for condition in (Condition(), *heard, *mixed)}
+        return {condition.title: condition for condition in (Condition(), *mixed)}
 
     @property
     def mate_files(self) -> dict[str, str]:
@@ -205,7 +200,7 @@ def environment_of(
 
 def interface_of(env: EnvConfig, obs_dim: int) -> tuple[Any, ...]:
     """Return what two policies of ``obs_dim`` columns must share to play in one batch; one is fitted to the other."""
-    return obs_dim - ORDERS.width * env.observe_orders, env.obs_layout, env.comm_dim
+    return obs_dim - ORDERS.width * env.observe_orders, env.obs_layout
 
 
 def check_interfaces(meta: dict[str, Any], other: dict[str, Any], target: str, name: str, what: str) -> None:

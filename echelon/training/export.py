@@ -75,9 +75,7 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
 
 
 def description(loaded: LoadedPolicy) -> dict[str, Any]:
-    names = (
-        "id", "kind", "update", "global_step", "comm_width", "map_width", "extra_width", "env_cfg",
-    )  # fmt: skip
+    names = ("id", "kind", "update", "global_step", "map_width", "extra_width", "env_cfg")
     sizes = {name: getattr(loaded.policy, name) for name in ("obs_dim", "action_dim", "lstm_hidden_dim")}
     return {**sizes, **{name: loaded.meta[name] for name in names if name in loaded.meta}}
 

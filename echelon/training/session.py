@@ -364,7 +364,7 @@ class Session:
     def manifest(self) -> dict[str, Any]:
         """Return the metadata of a checkpoint: sizes, counters and the configuration of the policy."""
         cfg, counters = self.config, self.counters
-        comm_width, map_width, extra_width = layout.tail_widths(cfg, self.env.sizes.obs_dim)
+        map_width, extra_width = layout.tail_widths(cfg, self.env.sizes.obs_dim)
         spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
         return {
             "kind": cfg.model.kind,
@@ -372,7 +372,6 @@ class Session:
             "action_dim": self.env.sizes.action_dim,
             "rows": self.env.rows.count,
             "processes": self.group.size,
-            "comm_width": comm_width,
             "map_width": map_width,
             "extra_width": extra_width,
             "predict": cfg.ppo.aux_coef > 0,
@@ -435,6 +434,8 @@ class Session:
         ranks, or running episodes that do not fit the tables of this version, learning continues and new episodes
         begin, which the returned notice says; else the notice is empty.
         """
+        if saved.messages is not None:
+            raise ValueError("checkpoint has messages between mechs, expected none; try a new run with start_from")
         rank, processes = self.group.rank, int(saved.manifest.get("processes", 1))
         same_ranks = processes == self.group.size
         rows = {"rows": self.env.rows.count} if same_ranks else {}

@@ -9,6 +9,7 @@ from torch import Tensor
 from echelon.rl.checkpoint import STATE, find_checkpoint
 from echelon.rl.fitting import fitted
 from echelon.rl.weights import check_dimensions, load_policy
+from echelon.training.ppo.optimizer import CRITIC
 
 RETURN_STATISTICS = "return_rms"
 """Key of the return statistics in a trainer's state and in a submitted policy."""
@@ -29,5 +30,11 @@ def initial_weights(path: Path, obs_dim: int, action_dim: int) -> tuple[dict[str
     check_dimensions(loaded.meta, obs_dim=obs_dim, action_dim=action_dim)
     state = {name: loaded.meta[name] for name in (RETURN_STATISTICS,) if name in loaded.meta}
     if loaded is source and not path.is_file() and STATE in loaded.meta["files"]:
-        state = find_checkpoint(path).state()["trainer"]
+        checkpoint = find_checkpoint(path)
+        state = checkpoint.state()["trainer"]
+        if checkpoint.messages is not None:
+            # in the order of the optimizer's groups
+            names = sorted(dict(loaded.policy.named_parameters()), key=lambda name: CRITIC in name.split("."))
+            moments = checkpoint.messages.moments_without(state["optimizer"]["adam"], names)
+            state = {**state, "optimizer": {"adam": moments}}
     return loaded.policy.state_dict(), state

@@ -1,4 +1,4 @@
-"""Teamwork of a policy: teams that it controls in part, changed messages, shared targets, times of first hits.
+"""Teamwork of a policy: teams that it controls in part, shared targets, times of first hits.
 
 ``echelon eval --teamwork`` plays the same seeds in every condition of a plan and compares them with the usual one.
 Intervals are over seeds. Shapes: ``N row, E environment, T mech of the team, H hostile, S step, D column``.
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from echelon.actions import TARGET_DIM
-from echelon.config import PACK_SIZE, EnvConfig
-from echelon.env import layout
+from echelon.config import PACK_SIZE
 from echelon.rl.build import FlatPolicy
 from echelon.rl.traced_policy import trace_act
 from echelon.statistics import Estimate, jackknife, paired_difference, team_excess, time_spread, wilson_interval
@@ -29,14 +28,12 @@ ROUNDS = 30
 
 
 class TeamPolicy(StatelessPolicy):
-    """A policy in one condition: another policy or a scripted level controls some of its mechs, or messages change.
+    """A policy in one condition: another policy or a scripted level controls some of its mechs.
 
     The policy's mechs of a pack are consecutive in the roster, from one that rotates with the seed.
     """
 
-    def __init__(
-        self, env: Any, cfg: EnvConfig, policy: FlatPolicy, condition: Condition, mate: Any, positions: Sequence[int]
-    ) -> None:
+    def __init__(self, env: Any, policy: FlatPolicy, condition: Condition, mate: Any, positions: Sequence[int]) -> None:
         """``mate`` is a policy or a level, ``positions`` those of the batch's seeds in the plan."""
         rows = env.rows
         seed = torch.tensor([*positions, *positions], device=rows.env.device)[rows.env]
@@ -51,43 +48,19 @@ class TeamPolicy(StatelessPolicy):
         self._pilots = [(each, mine.unsqueeze(1)) for each, mine in pilots if mine.any()]
         self._acts = [[trace_act(each, stochastic=s) for each, _ in self._pilots] for s in (False, True)]
         self.noise_dim = max((each.noise_dim for each, _ in self._pilots), default=0)
-        self._env, self._team, self._messages = env, cfg.team_size, condition.messages
-        if self._messages != "usual":
-            first = layout.offset("comms", layout.blocks(cfg))
-            self._words = slice(first, first + PACK_SIZE * cfg.comm_dim)
+        self._env = env
 
     def initial_state(self, rows: int, device: torch.device) -> Any:
         return [each.initial_state(rows, device) for each, _ in self._pilots]
 
     def act(self, obs: Tensor, state: Any, done: Tensor, noise: Tensor | None) -> tuple[Tensor, Any]:
         """Return actions ``[N, A]`` and the next state for ``obs [N, D]``, ``done [N]``, ``noise [N, W]`` or none."""
-        actions, states, obs = self._env.rows.acted(), [], self.heard(obs)
+        actions, states = self._env.rows.acted(), []
         for (policy, mine), act, before in zip(self._pilots, self._acts[noise is not None], state, strict=True):
             chosen, after = act(obs, before, done, None if noise is None else noise[:, : policy.noise_dim])
             actions = torch.where(mine, chosen, actions)
             states.append(after)
         return actions, states
-
-    def heard(self, obs: Tensor) -> Tensor:
-        """Return observations ``[N, D]`` with the messages of packmates changed; each mech hears its own.
-
-        Shuffled ones are those of the same mech in another match at the same step; the dead stay silent.
-        """
-        if self._messages == "usual":
-            return obs
-        words = obs[:, self._words].unflatten(1, (PACK_SIZE, -1)).unflatten(0, (-1, PACK_SIZE))
-        member = torch.arange(PACK_SIZE, device=obs.device)
-        said = words[:, member, member].reshape(-1, self._team, words.shape[-1])
-        if self._messages == "zeroed":
-            said = torch.zeros_like(said)
-        living = self._env.rows.of_mechs(self._env.results.alive).view(-1, self._team)
-        for mech in range(self._team):
-            matches = living[:, mech].nonzero().flatten()
-            said[matches, mech] = said[matches.roll(1), mech]
-        is_own, changed = (member == member[:, None]).unsqueeze(2), obs.clone()
-        heard = torch.where(is_own, words, said.reshape(-1, 1, *words.shape[2:]))
-        changed[:, self._words] = heard.reshape(len(obs), -1)
-        return changed
 
 
 class TeamworkObserver(EpisodeObserver):

@@ -77,7 +77,7 @@ def test_targets_match_oracle(fights):
 
 @pytest.mark.long
 def test_weapons_and_systems_match_oracle(fights):
-    used, blocked, fired = np.zeros(26, int), 0, set()
+    used, blocked, fired = np.zeros(18, int), 0, set()
     decisions, flow = fights
     for e in range(ENVS):
         memory, previous = Memory(), None
@@ -91,10 +91,10 @@ def test_weapons_and_systems_match_oracle(fights):
                 shots, waited, shooting = triggers(memory, before, m, known, waited, prob=1.0, new_target=new)
                 guns = CARRIED[int(before.chassis[m])] if known else ()
                 blocked += any(muzzle_blocked(level_of(before, m), before, m, weapon, known.pos) for weapon in guns)
-                want = np.zeros(26)
+                want = np.zeros(18)
                 for column, value in (shots | systems(memory, before, after, m, known, flow)).items():
                     want[column] = value
-                got = np.where(np.arange(26) < 4, 0.0, after.actions[m])
+                got = np.where(np.arange(18) < 4, 0.0, after.actions[m])
                 where = f"mech {m} at decision {memory.now}, environment {e}"
                 np.testing.assert_array_equal(got, want, err_msg=where)
                 assert after.pilot_wait_s[m] == pytest.approx(waited), where

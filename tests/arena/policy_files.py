@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from echelon.actions import action_dim
-from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
+from echelon.actions import ACTION_DIM
+from echelon.config import EnvConfig, ModelConfig
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
 from echelon.rl.build import FlatPolicy, build_model
@@ -21,13 +21,7 @@ HYBRID = replace(MODEL, action_head="hybrid")
 
 def shape_of(env: EnvConfig) -> dict[str, int]:
     obs_dim = layout.obs_dim(env)
-    comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
-    return {
-        "obs_dim": obs_dim,
-        "action_dim": action_dim(env.comm_dim),
-        "comm_width": comm,
-        "map_width": obs_dim - FLAT_OBS_DIM - layout.END_WIDTH - comm,
-    }
+    return {"obs_dim": obs_dim, "action_dim": ACTION_DIM, "map_width": obs_dim - FLAT_OBS_DIM - layout.END_WIDTH}
 
 
 def policy(seed: int, *, env: EnvConfig = SMALL, model: ModelConfig = MODEL, broken: bool = False) -> FlatPolicy:

@@ -120,7 +120,7 @@ def test_play_match_is_reproducible_and_honours_max_steps():
 
 
 def test_play_match_rejects_dimension_mismatch():
-    other = loaded(1, env=replace(SMALL, comm_dim=4))
-    expected = r"checkpoint does not fit: obs_dim \d+, expected \d+; action_dim 22, expected 26"
+    other = loaded(1, env=replace(SMALL, observe_target=True))
+    expected = r"checkpoint does not fit: obs_dim \d+, expected \d+"
     with pytest.raises(ValueError, match=expected):
         play_match(env_cfg=SMALL, blue_policy=other, red_policy=POLICIES["two"], seed=1)

@@ -234,10 +234,8 @@ def test_round_needs_two_playing_entries(tmp_path):
 def test_league_env_config_comes_from_first_policy(store, tmp_path):
     game = with_fairness(GAME, "path")
     assert league_env_config(store) == game
-    with pytest.raises(
-        ValueError, match="built for another environment than the league's: action_dim 22, expected 26; comm_dim 4"
-    ):
-        submit(store, save(tmp_path / "other", 7, env=replace(SMALL, comm_dim=4)))
+    with pytest.raises(ValueError, match="built for another environment than the league's: obs_dim 1000, expected 994"):
+        submit(store, save(tmp_path / "other", 7, env=replace(SMALL, observe_target=True)))
     with pytest.raises(ValueError, match="does not exist|contains no valid checkpoint"):
         submit(store, tmp_path / "nothing")
     assert len(store.league().entries) == 3

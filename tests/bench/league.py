@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot
 from echelon.arena.league import LeagueEntry
 from echelon.arena.match_runner import play
@@ -24,7 +24,7 @@ from echelon.arena.standings import standings
 from echelon.arena.store import MatchRecord, Store
 from echelon.bench import ON_CPU, Measure, Setting
 from echelon.bench.stopwatch import Stopwatch
-from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
+from echelon.config import EnvConfig, ModelConfig
 from echelon.config.presets import PRESETS
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
@@ -48,11 +48,9 @@ def fresh_policy(seed: int, env: EnvConfig, model: ModelConfig | None = None) ->
     """Return an untrained policy of ``model``, by default the network of the presets, for this environment."""
     torch.manual_seed(seed)
     obs_dim = layout.obs_dim(env)
-    comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
-    actions = action_dim(env.comm_dim)
-    map_width = obs_dim - FLAT_OBS_DIM - layout.END_WIDTH - comm
-    policy = build_model(model or PRESETS["league"]().model, obs_dim, actions, comm, map_width)
-    sizes = {"obs_dim": obs_dim, "action_dim": actions}
+    map_width = obs_dim - FLAT_OBS_DIM - layout.END_WIDTH
+    policy = build_model(model or PRESETS["league"]().model, obs_dim, ACTION_DIM, map_width)
+    sizes = {"obs_dim": obs_dim, "action_dim": ACTION_DIM}
     return LoadedPolicy(policy.eval().requires_grad_(False), sizes)
 
 
@@ -107,7 +105,7 @@ def opponents(setting: Setting = ON_CPU) -> Iterator[Measure]:
     obs = torch.randn(rows, layout.obs_dim(env)).to(setting.device)
     groups = []
     for count in (1, MANY):
-        grouped = GroupedPolicies(rows, action_dim(env.comm_dim), threads=cores(), device=torch.device(setting.device))
+        grouped = GroupedPolicies(rows, ACTION_DIM, threads=cores(), device=torch.device(setting.device))
         for n in range(count):
             grouped.assign(range(n * rows // count, (n + 1) * rows // count), policies[n])
         grouped.act(obs)

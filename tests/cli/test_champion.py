@@ -11,7 +11,7 @@ import torch
 from hatchling.builders.wheel import WheelBuilder
 
 from echelon import champion
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.env import layout
 from echelon.replay.reader import Replay
 from echelon.rl.checkpoint import POLICY_FILES, export_policy_folder, find_checkpoint, open_checkpoint
@@ -48,7 +48,7 @@ def test_champion_files_are_whole_small_and_name_no_machine():
 def test_champion_describes_its_own_environment():
     loaded = load_policy(champion.FOLDER)
     env = env_config_of(loaded.meta)
-    assert loaded.policy.obs_dim == layout.obs_dim(env) and loaded.policy.action_dim == action_dim(env.comm_dim)
+    assert loaded.policy.obs_dim == layout.obs_dim(env) and loaded.policy.action_dim == ACTION_DIM
     assert loaded.meta["args"]["env"]["gamma"] == env.gamma, "the whole configuration of its run"
 
 

@@ -127,7 +127,7 @@ def _waiting(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("_waiting")
 def test_ladder_omits_champion_where_it_cannot_play(echelon, tmp_path):
-    other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4))
+    other = save(tmp_path / "two", 2, env=replace(SHORT, observe_target=True))
     code, out, _ = echelon("eval", str(other), "--ladder", "--queue")
     assert code == 0 and "champion is omitted: opponent 'champion' has another observation layout" in out
     (job,) = list_runs()
@@ -153,7 +153,7 @@ def test_environment_of_older_policy_has_its_maps():
 
 
 def test_eval_rejects_other_observation_layout(echelon, tmp_path):
-    other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4))
+    other = save(tmp_path / "two", 2, env=replace(SHORT, observe_target=True))
     code, _, err = echelon("eval", str(save(tmp_path / "one", 1, env=SHORT)), "--opponent", str(other), *FEW)
     assert code == 1 and "has another observation layout" in err and list_runs() == []
 
@@ -302,14 +302,12 @@ def test_teamwork_is_a_table_and_one_ordinary_evaluation(echelon, tmp_path, trai
     found = parsed(out)
     rows = {row["condition"]: row for row in found["teamwork"]["conditions"]}
     assert code == 0 and found["opponent"] == "heuristic:expert" and found["sampled_win_rate"] is None
-    assert len(rows) == 3 + 2 * 5 and rows["messages usual"]["value"] == found["win_rate"]
+    assert len(rows) == 1 + 2 * 5 and rows["usual"]["value"] == found["win_rate"]
     assert [row["mate"] for row in found["teamwork"]["mates"]] == ["heuristic:expert", str(other)]
     (event,) = read_evaluations(trained.evals)
     assert (event.opponent, event.episodes, event.win_rate) == ("heuristic:expert", 4, found["win_rate"])
-    silent = save(tmp_path / "silent", 2, env=replace(SHORT, observe_comms=False))
-    code, out, _ = echelon("eval", str(silent), *words)
-    assert code == 0 and "messages: the policy observes none" in out and "messages zeroed" not in out
-    assert "4 of 5, others heuristic:expert" in out and "whole teams exceed single gains by" in out
+    code, out, _ = echelon("eval", str(other), *words)
+    assert code == 0 and "4 of 5, others heuristic:expert" in out and "whole teams exceed single gains by" in out
 
 
 @pytest.fixture

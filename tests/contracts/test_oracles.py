@@ -54,7 +54,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(
         ["write_ego_state", "write_descriptor_and_panel", "write_ego_senses", "write_contacts", "write_squad"], COLUMNS
     ),
-    **dict.fromkeys(["write_messages", "write_local_map", "write_aiming", "write_course"], COLUMNS),
+    **dict.fromkeys(["write_local_map", "write_aiming", "write_course"], COLUMNS),
     **dict.fromkeys(
         ["write_self_state", "write_self_match", "write_self_senses", "write_target", "write_telemetry"], CLASSIC
     ),

@@ -106,7 +106,7 @@ CALLABLES: dict[str, str] = {
 """Leading parameters by module and name; parameters after them have defaults."""
 
 VALUES: dict[str, Any] = {
-    "echelon.actions:ACTION_DIM": 9,
+    "echelon.actions:ACTION_DIM": 18,
     "echelon.rl.suite:SUITE_DESCRIPTOR_DIM": 14,
     "echelon.rl.suite_model:FLAT_OBS_DIM": 706,
 }

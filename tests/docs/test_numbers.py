@@ -15,7 +15,7 @@ def text_of(page: str) -> str:
 
 def test_columns_of_an_observation_add_up():
     found = re.search(
-        r"([\d,]+) columns: (\d+) of the core .*?, (\d+) of messages .*?, and (\d+) with", text_of("concepts.md")
+        r"([\d,]+) columns: (\d+) of the core .*?, (\d+) of the local map, and (\d+) with", text_of("concepts.md")
     )
     assert found is not None
     whole, core, tail, end = (int(number.replace(",", "")) for number in found.groups())

@@ -9,7 +9,7 @@ from tests.env.battle import Battle
 
 
 def test_end_blocks_close_every_row_of_the_suite_layout():
-    for cfg in (EnvConfig(), EnvConfig(observe_scope=True, observe_comms=False)):
+    for cfg in (EnvConfig(), EnvConfig(observe_scope=True, observe_local_map=False)):
         assert layout.blocks(cfg)[-2:] == layout.END_BLOCKS
     assert layout.END_WIDTH == 20 * 8 + 7
 

@@ -26,7 +26,7 @@ TERMINAL_WEIGHTS = {"win", "loss", "draw"}
 CORE = "tests/parity/test_sensing.py"
 REFERENCES = {
     **dict.fromkeys((block.name for block in layout.SUITE_CORE), CORE),
-    **dict.fromkeys(("comms", "local_map", "aiming", "course"), CORE),
+    **dict.fromkeys(("local_map", "aiming", "course"), CORE),
     **dict.fromkeys(("telemetry", "target", "acoustic", "hull", "self"), "tests/env/test_classic_layout.py"),
     "scope": "tests/env/test_optional_blocks.py",
     "orders": "tests/env/test_orders.py",

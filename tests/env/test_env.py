@@ -44,11 +44,11 @@ ATTRIBUTES = {
     "max_num_agents": lambda v: v == 10,
     "metadata": lambda v: isinstance(v, dict) and "name" in v,
     "render_mode": lambda v: v is None,
-    "observation_space": lambda v: isinstance(v, Box) and v.dtype == np.float32 and v.shape == (1034,),
-    "action_space": lambda v: isinstance(v, Box) and v.dtype == np.float32 and v.shape == (26,),
+    "observation_space": lambda v: isinstance(v, Box) and v.dtype == np.float32 and v.shape == (994,),
+    "action_space": lambda v: isinstance(v, Box) and v.dtype == np.float32 and v.shape == (18,),
     "observation_spaces": lambda v: set(v) == set(AGENTS) and all(isinstance(s, Box) for s in v.values()),
     "action_spaces": lambda v: set(v) == set(AGENTS) and all(isinstance(s, Box) for s in v.values()),
-    "ACTION_DIM": lambda v: v == 26,
+    "ACTION_DIM": lambda v: v == 18,
     "BASE_ACTION_DIM": lambda v: v == 9,
     "TARGET_START": lambda v: v == 9,
     "TARGET_DIM": lambda v: v == 5,
@@ -56,8 +56,6 @@ ATTRIBUTES = {
     "OBS_CTRL_START": lambda v: v == 14,
     "OBS_CTRL_DIM": lambda v: v == 4,
     "OBS_SORT_DIM": lambda v: v == 3,
-    "COMM_START": lambda v: v == 18,
-    "comm_dim": lambda v: v == 8,
     "CONTACT_SLOTS": lambda v: v == 5,
     "CONTACT_DIM": lambda v: v == 25,
     "LOCAL_MAP_R": lambda v: v == 5,
@@ -69,7 +67,7 @@ ATTRIBUTES = {
     "config": lambda v: v == SMALL,
     "rng": lambda v: isinstance(v, np.random.Generator),
     "stats": lambda v: set(v) == {"blue", "red"} and "bad_obs" in v["blue"],
-    "_obs_dim": lambda v: v() == 1034,
+    "_obs_dim": lambda v: v() == 994,
     "_obs": lambda v: set(v()) == set(AGENTS) and all(row.dtype == np.float32 for row in v().values()),
     "_last_contact_slots": lambda v: set(v) == set(AGENTS) and all(len(slots) == 5 for slots in v.values()),
     "team_hp": lambda v: v()["blue"] == 640.0,
@@ -126,8 +124,8 @@ def test_chosen_target_slot_is_observed():
     prefer[made.TARGET_START + hostile] = 1.0
     observations, *_, infos = made.step({"blue_2": prefer})
     assert infos["blue_2"]["selected_target_slot"] == hostile
-    assert observations["blue_2"][589:].tolist() == [float(k == hostile) for k in range(5)] + [1.0]
-    assert not observations["blue_3"][589:].any()
+    assert observations["blue_2"][549:].tolist() == [float(k == hostile) for k in range(5)] + [1.0]
+    assert not observations["blue_3"][549:].any()
 
 
 def test_parallel_env_passes_the_pettingzoo_api_test():
@@ -160,11 +158,11 @@ def test_same_seed_and_actions_repeat_the_episode(env):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("size", [0, 1, 25, 27, 80])
-def test_wrong_action_size_error_lists_the_parts_and_changes_nothing(env, size):
+@pytest.mark.parametrize("size", [0, 1, 17, 19, 80])
+def test_wrong_action_size_is_refused_and_changes_nothing(env, size):
     env.reset(seed=0)
     before = env.sim.numpy("actions").copy()
-    with pytest.raises(ValueError, match=f"action of red_4 has {size} values, expected 26: base=9 target=5 ewar=0"):
+    with pytest.raises(ValueError, match=rf"shape of the action of red_4 is \({size},\), expected \(18,\)"):
         env.step({"red_4": np.zeros(size)})
     assert np.array_equal(env.sim.numpy("actions"), before)
 
@@ -189,20 +187,20 @@ def test_unknown_option_and_wrong_config_type_are_rejected(env):
 
 
 WRONG_ACTIONS = {
-    "none": None, "words": ["a"] * 26, "ragged": [[1, 2], [3]], "complex": np.zeros(26, complex),
-    "dict": {"forward": 1}, "rows": np.zeros((2, 13)), "column": np.zeros((26, 1)), "number": 1.0,
+    "none": None, "words": ["a"] * 18, "ragged": [[1, 2], [3]], "complex": np.zeros(18, complex),
+    "dict": {"forward": 1}, "rows": np.zeros((2, 9)), "column": np.zeros((18, 1)), "number": 1.0,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", WRONG_ACTIONS.values(), ids=WRONG_ACTIONS.keys())
 def test_invalid_action_error_names_the_agent(env, wrong):
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"action of red_1 is .*, expected (26 numbers|\(26,\))") as refused:
-        env.step({"blue_0": np.zeros(26), "red_1": wrong})
+    with pytest.raises(ValueError, match=r"action of red_1 is .*, expected (18 numbers|\(18,\))") as refused:
+        env.step({"blue_0": np.zeros(18), "red_1": wrong})
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("wrong", [None, [np.zeros(26)] * 10, np.zeros((10, 26))], ids=["none", "list", "array"])
+@pytest.mark.parametrize("wrong", [None, [np.zeros(18)] * 10, np.zeros((10, 18))], ids=["none", "list", "array"])
 def test_actions_that_are_not_a_dict_are_rejected(env, wrong):
     env.reset(seed=0)
     with pytest.raises(ValueError, match="actions is .*, expected a dict from agent to action") as refused:
@@ -213,7 +211,7 @@ def test_actions_that_are_not_a_dict_are_rejected(env, wrong):
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_actions_beyond_float32_are_clipped_to_one(env):
     seen = []
-    for value in (np.ones(26), np.full(26, 1e300), [2] * 26, np.full(26, 7, np.uint8)):
+    for value in (np.ones(18), np.full(18, 1e300), [2] * 18, np.full(18, 7, np.uint8)):
         env.reset(seed=3)
         seen.append(np.stack(list(env.step({"red_2": value})[0].values())))
         assert env.stats["red"]["bad_actions"] == 0
@@ -239,7 +237,7 @@ def test_parallel_env_rejects_unknown_agents_and_calls_out_of_order():
     with pytest.raises(ValueError, match="has not been reset, call reset"):
         made.step({})
     made.reset(seed=0)
-    for call in (lambda: made.step({"green_9": np.zeros(26)}), lambda: made.observation_space("green_9"),
+    for call in (lambda: made.step({"green_9": np.zeros(18)}), lambda: made.observation_space("green_9"),
                  lambda: made.action_space("green_9")):  # fmt: skip
         with pytest.raises(ValueError, match="agent 'green_9' does not exist, expected one of blue_0 .. red_4"):
             call()

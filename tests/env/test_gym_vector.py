@@ -251,10 +251,10 @@ def test_gym_calls_out_of_order_are_rejected():
             call()
 
 
-@pytest.mark.parametrize("wrong", [None, "abc", [[1.0], [1.0, 2.0]], np.zeros((30, 26), complex)])
+@pytest.mark.parametrize("wrong", [None, "abc", [[1.0], [1.0, 2.0]], np.zeros((30, 18), complex)])
 def test_actions_that_are_not_numbers_are_rejected(envs, wrong):
     envs.reset(seed=1)
-    with pytest.raises(ValueError, match=r"actions is .*, expected numbers of shape \(30, 26\)") as refused:
+    with pytest.raises(ValueError, match=r"actions is .*, expected numbers of shape \(30, 18\)") as refused:
         envs.step(wrong)
     assert "\n" not in str(refused.value)
 
@@ -268,13 +268,13 @@ def test_gym_actions_are_clipped_and_nonfinite_ones_counted(envs):
         assert not envs.engine.batch.numpy("bad_actions").any()
     assert np.array_equal(*seen)
     envs.step(np.full(envs.action_space.shape, np.inf))
-    assert (envs.engine.batch.numpy("bad_actions") == 26).all()
+    assert (envs.engine.batch.numpy("bad_actions") == 18).all()
 
 
 def test_wrong_gym_action_shapes_and_seeds_are_rejected(envs):
     envs.reset(seed=0)
-    with pytest.raises(ValueError, match=r"actions is \(2, 26\), expected shape \(30, 26\)"):
-        envs.step(np.zeros((2, 26), np.float32))
+    with pytest.raises(ValueError, match=r"actions is \(2, 18\), expected shape \(30, 18\)"):
+        envs.step(np.zeros((2, 18), np.float32))
     for seed in (-1, 1.0, True, "1", 2**64):
         with pytest.raises(ValueError, match=f"seed is {seed!r}, expected an integer from 0"):
             envs.reset(seed=seed)

@@ -48,7 +48,6 @@ def test_observation_is_invariant_to_quarter_turns(mode, obs_layout):
     rng = np.random.default_rng(1)
     scatter(battle, rng)
     battle.put("hit_dir", rng.uniform(-0.5, 0.5, (4, 20, 3)))
-    battle.put("message", rng.uniform(-1, 1, (4, 20, 8)))
     battle.put("sort_mode", rng.integers(0, 3, (4, 20)))
     for name in set(battle.batch.fields) - {"material", "move_plane", "sight_plane", "shot_plane", "zone", "row_of"}:
         values = battle[name].copy()
@@ -150,12 +149,10 @@ def test_suite_blocks_have_the_sizes_the_network_expects():
     assert widths == [length for _, length in FLAT_BLOCKS]
     assert sum(widths) == FLAT_OBS_DIM == 706
     cfg = EnvConfig()
-    assert layout.obs_dim(cfg) == 706 + 40 + 121 + 167 == len(layout.columns(cfg))
+    assert layout.obs_dim(cfg) == 706 + 121 + 167 == len(layout.columns(cfg))
 
 
-@pytest.mark.parametrize(
-    ("changes", "tail"), [({"comm_dim": 0}, 121), ({"observe_local_map": False}, 40), ({"comm_dim": 3}, 136)]
-)
+@pytest.mark.parametrize(("changes", "tail"), [({}, 121), ({"observe_local_map": False}, 0)])
 def test_suite_tail_width_follows_the_configuration(changes, tail):
     battle = Battle(**changes)
     assert battle.obs.shape[-1] == 706 + tail + 167
@@ -206,18 +203,6 @@ def test_mech_without_row_leaves_the_buffer_unchanged(battle):
     battle.observe()
     assert (battle.rows[0, 3] == 5.0).all()
     battle.batch.set("row_of", rows)
-
-
-def test_messages_reach_only_packmates_one_step_later(battle):
-    battle.engine.reset()
-    words = np.zeros(battle["actions"].shape, np.float32)
-    words[0, 2, 18:] = 1.0
-    battle.step(words)
-    board = battle.obs[0, :, 706:746].reshape(20, 5, 8)
-    assert (board[:5, 2] == 1).all(), "a packmate did not receive the message"
-    assert not board[5:].any(), "another pack received the message"
-    battle.step(np.zeros_like(words))
-    assert not battle.obs[0, :, 706:746].any(), "the message was received twice"
 
 
 def test_truncated_episode_delivers_its_final_observation():

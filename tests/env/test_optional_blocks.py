@@ -114,7 +114,7 @@ def test_scope_ablation_changes_no_other_block():
     for made in (whole, without):
         toss(made, 1)
         toss(made, 2)
-    for name in ("telemetry", "target", "contacts", "comms", "local_map"):
+    for name in ("telemetry", "target", "contacts", "local_map"):
         assert np.array_equal(block(whole, name), block(without, name)), name
     assert block(whole, "scope").any() and not block(without, "scope").any()
 
@@ -122,7 +122,7 @@ def test_scope_ablation_changes_no_other_block():
 def test_suite_tail_lists_optional_blocks_in_order():
     names = [part.name for part in layout.OPTIONAL_BLOCKS]
     assert names[:3] == ["telemetry", "scope", "target"], "stored policies read the columns in this order"
-    assert [part.name for part in layout.suite_tail(CFG)] == ["comms", "local_map", *names]
+    assert [part.name for part in layout.suite_tail(CFG)] == ["local_map", *names]
     assert [part.width for part in layout.OPTIONAL_BLOCKS[:3]] == [256, 8, 6]
     assert layout.extra_width(CFG) == layout.obs_dim(CFG) - layout.obs_dim(EnvConfig()) >= 256 + 8 + 6
     rows = {row.name: row for row in layout.columns(CFG)}

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import psutil
 import pytest
 
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.config import PACK_SIZE, RunConfig
 from echelon.config.presets import PRESETS, get_preset
 from echelon.env.layout import obs_dim
@@ -63,7 +63,7 @@ def test_least_memory_is_that_of_the_arrays():
     batch = Batch(SMALL, 3, flat_maps(SMALL))
     arrays = sum(batch.backend.arrays[name].capacity for name in all_fields())
     per_env, per_map = ((least_bytes(m) - least_bytes(config)) for m in more)
-    assert per_env - rows * (obs_dim(SMALL) + action_dim(SMALL.comm_dim)) * 4 == arrays
+    assert per_env - rows * (obs_dim(SMALL) + ACTION_DIM) * 4 == arrays
     assert per_map >= 3 * world.size_x * world.size_y * (world.size_z + 3 * 8)
 
 

@@ -234,7 +234,7 @@ def test_red_team_takes_game_and_network_of_its_target_and_little_else():
 def test_red_team_refusals_are_one_line(tmp_path, capsys):
     checkpoint = find_checkpoint(champion.FOLDER)
     export_policy_folder(checkpoint, tmp_path / "unknown", {"global_step": 0})
-    env = {**checkpoint.manifest["env_cfg"], "comm_dim": 4}
+    env = {**checkpoint.manifest["env_cfg"], "observe_target": True}
     export_policy_folder(checkpoint, tmp_path / "other", {"env_cfg": env, "obs_dim": 400})
     unknown, other = str(tmp_path / "unknown"), str(tmp_path / "other")
     for words, code, expected in (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.config import ConnectivityConfig, DisplayConfig, EnvConfig, ObsNormConfig, RewardConfig, WorldConfig
 from echelon.config.checks import Finite, ranges_of
 from echelon.env import layout
@@ -135,13 +135,10 @@ def environments(draw: st.DrawFn) -> Game:
         observation_mode=draw(st.sampled_from(("partial", "full"))),
         obs_layout=draw(st.sampled_from(("suite", "suite", "classic"))),
         nav_mode=draw(st.sampled_from(("off", "off", "assist", "full"))),
-        observe_comms=draw(flag),
         **{name: draw(flag) for name in OPTIONAL_BLOCKS},
-        comm_dim=draw(st.sampled_from((8, 8, 0, 1, 16))),
         enable_target_selection=draw(flag),
         enable_ewar=draw(flag),
         enable_obs_control=draw(flag),
-        enable_comm=draw(flag),
         zone_radius_vox=draw(st.sampled_from((2.0, 5.0, 7.5, 12.0))),
         contested_floor=draw(st.sampled_from((0.0, 0.25, 1.0))),
         zone_win_share=draw(st.sampled_from((0.1, 0.5, 1.0))),
@@ -160,7 +157,7 @@ class RandomActions:
 
     def __init__(self, cfg: EnvConfig, envs: int, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.shape = (envs, cfg.num_mechs, action_dim(cfg.comm_dim))
+        self.shape = (envs, cfg.num_mechs, ACTION_DIM)
         self.held = np.zeros(self.shape, np.float32)
 
     def draw(self, kind: str) -> np.ndarray:

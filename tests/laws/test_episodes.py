@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.config import EnvConfig
 from echelon.env.engine_state import load_engine_state, save_engine_state
 from echelon.sim.arsenal import CHASSIS
@@ -161,4 +161,4 @@ TestEpisodes = Episodes.TestCase
 
 
 def test_random_actions_have_the_action_width():
-    assert battle(1).engine.action_dim == action_dim(CFG.comm_dim)
+    assert battle(1).engine.action_dim == ACTION_DIM

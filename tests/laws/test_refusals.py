@@ -24,7 +24,7 @@ NAN, INF = math.nan, math.inf
 SHARE, POSITIVE, NATURAL = (-0.1, 1.1), (-1.0, 0.0), (-1.0,)
 INVALID: dict[str, tuple[Any, ...]] = {
     "env.num_packs": (-1, 0, 21), "env.dt_sim": (-0.05, 0.0, 0.5, 1e9), "env.decision_repeat": (-1, 0, 10**9),
-    "env.max_episode_seconds": (-1.0, 0.0), "env.comm_dim": (-1, 65), "env.zone_radius_vox": POSITIVE,
+    "env.max_episode_seconds": (-1.0, 0.0), "env.zone_radius_vox": POSITIVE,
     "env.contested_floor": SHARE, "env.zone_win_share": POSITIVE, "env.gamma": SHARE,
     "env.order_rate": SHARE,
     "world.size_x": (0, 19, 401), "world.size_y": (0, 19, 401), "world.size_z": (0, 11, 65),

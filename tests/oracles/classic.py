@@ -82,17 +82,15 @@ def target(s, m: int) -> list[float]:
 
 
 def row(s, m: int, *, limit: int = 240, win: float = 30.0, echo: bool = False) -> np.ndarray:
-    """Return the observation of a mech, 589 columns, or 595 with its target; slots as in ``s.contact``."""
-    width = SLOTS * 25 + 40 + 121 + BINS * BINS + 4 + 4 + 39 + 6 * echo
+    """Return the observation of a mech, 549 columns, or 555 with its target; slots as in ``s.contact``."""
+    width = SLOTS * 25 + 121 + BINS * BINS + 4 + 4 + 39 + 6 * echo
     if not s.alive[m]:
         return np.zeros(width)
     seen = np.zeros((SLOTS, 25))
     for k, j in enumerate(j for j in s.contact[m] if j >= 0):
         seen[k] = sense.contact_row(s, m, int(j))
-    first = m - m % 5
-    heard = [s.message[j] * s.alive[j] for j in range(first, first + 5)]
     blocks = [
-        seen, heard, sense.local_map(s, m), turned(telemetry(s), s.yaw[m]), sense.acoustic(s, m),
+        seen, sense.local_map(s, m), turned(telemetry(s), s.yaw[m]), sense.acoustic(s, m),
         [s.chassis[m] == c for c in range(4)], own_scalars(s, m, limit, win), target(s, m) if echo else [],
     ]  # fmt: skip
     return np.concatenate([np.ravel(np.asarray(block, float)) for block in blocks])

@@ -22,7 +22,6 @@ def read_actions(s, switched: bool = True) -> None:
         a = decode_action(s.actions[m]) * s.alive[m]
         s.drive[m], s.vent[m] = a[:4], a[VENT] > 0
         s.trigger[m] = sum((a[column] > 0) << bit for bit, column in COLUMN.items())
-        s.message[m] = a[18:] * switched
         s.focus[m], s.focus_slot[m], s.ecm[m], s.eccm[m] = -1, -1, 0, 0
         if not s.alive[m] or not switched:
             continue

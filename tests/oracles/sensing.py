@@ -168,17 +168,15 @@ def local_map(s, m: int) -> list[float]:
 
 
 def row(s, m: int, *, limit: int = 240, win: float = 30.0, shown=contact_row) -> np.ndarray:
-    """Return the columns before the end blocks: core, messages and local map; slots as in ``s.contact``."""
+    """Return the columns before the end blocks: core and local map; slots as in ``s.contact``."""
     contact = np.zeros((20, 25)), np.ones(20)
     mates = np.zeros((12, 10)), np.ones(12)
-    rest = np.zeros(32 + 14 + 8 + 40 + 121)
+    rest = np.zeros(32 + 14 + 8 + 121)
     if s.alive[m]:
         for k in np.flatnonzero(s.contact[m] >= 0):
             contact[0][k], contact[1][k] = shown(s, m, int(s.contact[m][k])), 0
         for k, j in enumerate(squad(s, m)):
             mates[0][k], mates[1][k] = squad_row(s, m, j), 0
-        first = m - m % 5
-        heard = [s.message[j] * s.alive[j] for j in range(first, first + 5)]
-        blocks = [ego(s, m, limit, win), DESCRIPTORS[s.chassis[m]], panel(s, m), np.ravel(heard), local_map(s, m)]
+        blocks = [ego(s, m, limit, win), DESCRIPTORS[s.chassis[m]], panel(s, m), local_map(s, m)]
         rest = np.concatenate([np.asarray(b, float) for b in blocks])
     return np.concatenate([contact[0].ravel(), contact[1], mates[0].ravel(), mates[1], rest])

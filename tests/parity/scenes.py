@@ -97,13 +97,13 @@ def smoke_up(scene: Scene, rng: np.random.Generator, clouds: float = 2.0) -> Non
 
 
 def stir(scene: Scene, rng: np.random.Generator) -> None:
-    """Set at random what ``scatter`` does not: displays, hits, messages, scores, rounds in flight."""
+    """Set at random what ``scatter`` does not: displays, hits, scores, rounds in flight."""
     envs, mechs = shape = scene["alive"].shape
     slots = scene["round_weapon"].shape
     for name, value in (
         ("sort_mode", rng.integers(0, 3, shape)), ("hostile_only", rng.random(shape) < 0.3),
         ("was_hit", rng.random(shape) < 0.3), ("engaged", rng.integers(0, 2, shape)),
-        ("message", rng.uniform(-1, 1, (*shape, 8))), ("zone_tonnage", rng.choice([0, 20, 55, 85], (envs, 2))),
+        ("zone_tonnage", rng.choice([0, 20, 55, 85], (envs, 2))),
         ("score", rng.uniform(0, 33, (envs, 2))), ("cooldown", rng.integers(0, 100, (*shape, 5))),
         ("round_weapon", np.where(rng.random(slots) < 0.2, rng.choice([MISSILE, SMOKE], slots), -1)),
         ("round_target", (np.arange(mechs)[:, None] + mechs // 2 + rng.integers(-5, 5, slots)) % mechs),

@@ -46,7 +46,7 @@ def test_clock_advances_and_ages_smoke(field):
 
 @pytest.mark.parametrize("switched", [True, False])
 def test_controls_match_oracle(switched):
-    names = ("enable_target_selection", "enable_ewar", "enable_obs_control", "enable_comm")
+    names = ("enable_target_selection", "enable_ewar", "enable_obs_control")
     field = cluttered_field(1, envs=8, num_packs=2, boxes=0, **dict.fromkeys(names, switched))
     rng = np.random.default_rng(4)
     scatter(field, rng)
@@ -62,7 +62,7 @@ def test_controls_match_oracle(switched):
         pilot.read_actions(s, switched)
     field.play("decide", step.read_actions)
     assert_same(field, wanted, "drive", "trigger", "vent", "focus", "focus_slot", "ecm", "eccm", "sort_mode",
-                "hostile_only", "message", "bad_actions", "acting")  # fmt: skip
+                "hostile_only", "bad_actions", "acting")  # fmt: skip
     assert np.array_equal(field["actions"], actions, equal_nan=True), "the caller's actions were changed"
 
 

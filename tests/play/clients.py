@@ -19,7 +19,7 @@ from echelon.validation import validated
 
 WAIT_S = 60.0
 """Longest wait for a message [s]."""
-ACTIONS = 26
+ACTIONS = 18
 SMALL = {"opponent": "trivial", "size": 40, "seconds": 12.0, "speed": 8.0}
 """Options of a small fast match."""
 

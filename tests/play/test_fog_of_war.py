@@ -43,7 +43,7 @@ def known_to(match: PlayedMatch, mech: int) -> np.ndarray:
 
 def test_frames_have_no_hidden_mech(match):
     mech, batch = match.seats[0], match.engine.batch
-    still, hidden_ticks, shown_ticks, moved = np.zeros((1, 26), np.int8), 0, 0, 0
+    still, hidden_ticks, shown_ticks, moved = np.zeros((1, 18), np.int8), 0, 0, 0
     known = known_to(match, mech)
     team = batch.row("team", 0)
     while not match.over and match.now < 5 * STEPS:
@@ -95,7 +95,7 @@ def test_frame_does_not_depend_on_what_is_hidden(match):
 def test_commander_knows_what_its_living_mechs_perceive_and_no_more(tmp_path):
     plan = NewMatch(env=small_game(size=80, seconds=40.0), seed=SEED, team=1, command=True, mates=LEVEL, hostiles=LEVEL)
     match = begin_match(plan, tmp_path / "commanded.ecr", {})
-    own, batch, still = list(match.team), match.engine.batch, np.zeros((0, 26), np.int8)
+    own, batch, still = list(match.team), match.engine.batch, np.zeros((0, 18), np.int8)
     team, alive, pos = (batch.row(name, 0) for name in ("team", "alive", "pos"))
     assert (team[own] == 1).all() and match.seats == ()
     perception, counts = match.perceptions[own[0]], np.zeros(3, int)
@@ -144,7 +144,7 @@ def test_pilot_of_a_destroyed_mech_perceives_what_its_team_mates_do(tmp_path):
     with pytest.raises(ValueError, match="expected it destroyed"):
         match.watch(mech, 1)
     batch.row("hp", 0)[mech] = 1.0
-    walk = np.zeros((1, 26), np.int8)
+    walk = np.zeros((1, 18), np.int8)
     walk[0, 0] = 127
     while alive[mech] and not match.over:
         match.tick(walk)

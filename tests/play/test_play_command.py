@@ -76,7 +76,7 @@ def fly(url: str, *, key: str = "", frames: int = 20) -> tuple[dict[str, Any], i
                     begin = message
                 elif message["t"] == "frame":
                     seen, tick = seen + 1, message["tick"]
-                    action = np.zeros(26, np.int8)
+                    action = np.zeros(18, np.int8)
                     action[0] = seen
                     await channel.send_bytes(play.pack(play.Input(seq=seen, action=action.tobytes())))
                 assert message["t"] != "error", message

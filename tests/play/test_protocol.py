@@ -12,7 +12,7 @@ def test_client_messages_survive_packing():
         play.Hello(version=play.PLAY_VERSION, token="t"),
         play.Take(mech="B1"),
         play.Leave(),
-        play.Input(seq=1, action=bytes(26)),
+        play.Input(seq=1, action=bytes(18)),
         play.Watch(step=-1),
         play.OrderMates(order="hold", mechs=["B2"], target="R1"),
         play.Pace(paused=True, speed=0.25),

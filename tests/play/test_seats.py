@@ -45,7 +45,7 @@ def assert_same(one: Engine, two: Engine) -> None:
 
 def draw_inputs(draws: np.random.Generator, ticks: int) -> np.ndarray:
     """Return inputs ``[ticks, S, A]`` of pilots that hold triggers now and then, -128 among them."""
-    return draws.integers(-128, 128, (ticks, len(SEATS), 26)).astype(np.int8)
+    return draws.integers(-128, 128, (ticks, len(SEATS), 18)).astype(np.int8)
 
 
 @pytest.mark.long
@@ -71,7 +71,7 @@ def test_constant_inputs_play_as_actions_do():
 
 def test_input_of_a_later_tick_acts_from_that_tick_on():
     calm, moving = open_engine(), open_engine()
-    inputs = np.zeros((5, len(SEATS), 26), np.int8)
+    inputs = np.zeros((5, len(SEATS), 18), np.int8)
     speeds = []
     for engine, first in ((calm, 5), (moving, 3)):
         pushed = inputs.copy()
@@ -162,7 +162,7 @@ def with_seats(path: Path, folder: Path, seats: list[tuple[int, list[int], np.nd
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("tick", "mechs", "shape"),
-    [(0, [0], (3, 1, 26)), (2, [0], (5, 1, 26)), (0, [10], (5, 1, 26)), (0, [0], (5, 1, 25))],
+    [(0, [0], (3, 1, 18)), (2, [0], (5, 1, 18)), (0, [10], (5, 1, 18)), (0, [0], (5, 1, 17))],
     ids=["half a step", "between steps", "no mech", "other actions"],
 )
 def test_hostile_inputs_are_refused_in_one_line(flown, tmp_path, tick, mechs, shape):

@@ -42,7 +42,7 @@ def test_state_round_trips_bit_for_bit(seed):
 
 
 def test_seat_round_trips_bit_for_bit():
-    actions = np.random.default_rng(0).integers(-128, 128, (40, 2, 26), np.int8)
+    actions = np.random.default_rng(0).integers(-128, 128, (40, 2, 18), np.int8)
     found = parse_seat(pack_seat([1, 7], actions), 400)
     assert (found.tick, found.seats) == (400, [1, 7])
     np.testing.assert_array_equal(found.actions, actions)
@@ -62,7 +62,7 @@ BAD_STATES = {
     "nested type": {"v": 1, "a": {"hp": [["f4"], [1], bytes(4)]}},
 }
 BAD_SEATS = {
-    "no seats": {"s": [], "a": [[1, 0, 26], b""]},
+    "no seats": {"s": [], "a": [[1, 0, 18], b""]},
     "twice the same": {"s": [1, 1], "a": [[1, 2, 1], bytes(2)]},
     "no mech": {"s": [-1], "a": [[1, 1, 1], bytes(1)]},
     "huge mech": {"s": [2**40], "a": [[1, 1, 1], bytes(1)]},
@@ -88,7 +88,7 @@ def test_seat_of_another_form_is_rejected(fault):
 def test_random_changes_raise_one_line_and_take_no_memory():
     draws = random.Random(5)
     state = pack_state(some_arrays(np.random.default_rng(1)), 1)
-    seat = pack_seat([3], np.zeros((4, 1, 26), np.int8))
+    seat = pack_seat([3], np.zeros((4, 1, 18), np.int8))
     rejected = 0
     tracemalloc.start()
     for _ in range(MUTATIONS):

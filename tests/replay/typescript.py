@@ -15,7 +15,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel
 
 from echelon import play_protocol
-from echelon.actions import ECCM_ABOVE, action_names
+from echelon.actions import ACTION_NAMES, ECCM_ABOVE
 from echelon.replay import schema, validate
 from echelon.replay.header import header_tables
 from echelon.replay.schema import COLUMNS, INDEX_TABLES, TABLES, Table
@@ -126,7 +126,7 @@ def generate() -> str:
     lines.append(f"export const MARKER_KINDS: readonly EventKind[] = {[int(kind) for kind in schema.MARKERS]};")
     lines.append(f"export const COOLDOWN_NAMES = {json.dumps(header_tables()['cooldowns'])} as const;")
     lines.append(_suites())
-    lines.append(f"export const ACTION_NAMES = {json.dumps(action_names())} as const;")
+    lines.append(f"export const ACTION_NAMES = {json.dumps(ACTION_NAMES)} as const;")
     lines.append(f"export const ECCM_ABOVE = {ECCM_ABOVE}; // a scout's secondary control above 0 is ECM up to this")
     lines += play_types()
     return "\n".join(lines) + "\n"

@@ -8,9 +8,9 @@ from echelon.config import ModelConfig
 from echelon.env.layout import END_WIDTH, FLAT_OBS_DIM, flat_offsets
 from echelon.rl.build import FlatPolicy, build_model
 
-COMMS, HIDDEN = 40, 32
-OBS_DIM = FLAT_OBS_DIM + COMMS + END_WIDTH
-ACTIONS = 26
+MAP_WIDTH, HIDDEN = 40, 32
+OBS_DIM = FLAT_OBS_DIM + MAP_WIDTH + END_WIDTH
+ACTIONS = 18
 ENTITIES = ("contact_mask", "squad_mask")
 NETWORKS = {
     "suite": {},
@@ -29,7 +29,7 @@ def small_policy(network: str, seed: int = 3, *, hidden_dim: int = 16, **options
     """Return a policy for rows with messages, whose weights and normalizer follow from the seed."""
     torch.manual_seed(seed)
     config = ModelConfig(hidden_dim=hidden_dim, lstm_hidden_dim=HIDDEN, **NETWORKS[network])
-    policy = build_model(config, OBS_DIM, ACTIONS, COMMS, **options)
+    policy = build_model(config, OBS_DIM, ACTIONS, MAP_WIDTH, **options)
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))

@@ -30,9 +30,9 @@ from echelon.sim import step
 from echelon.sim.arsenal import Chassis
 from tests.parity.scenes import cluttered_field
 
-A = 26
+A = 18
 CHOICES = [len(selector.codes) for selector in HYBRID.selectors]
-GAUSSIAN_COLUMNS = [*range(4), *range(18, 26)]
+GAUSSIAN_COLUMNS = [*range(4)]
 
 
 def parameters(*lead: int, scale: float = 1.0) -> ActionParameters:
@@ -245,7 +245,6 @@ def test_imitation_loss_and_gradient_against_hand_worked_values():
     logits = HYBRID.stack([torch.zeros(1, count) for count in CHOICES]).requires_grad_()
     label = torch.full((1, A), -1.0)
     label[0, :4] = torch.tensor([0.0, 1.0, 64 / 127, -64 / 127])
-    label[0, 18:] = 0.5
     label[0, ActionIndex.PRIMARY] = 1.0
     label[0, TARGET_START + 2] = 0.3
     loss = distribution.imitation_loss(ActionParameters(location, log_std, logits), label)
@@ -257,7 +256,7 @@ def test_imitation_loss_and_gradient_against_hand_worked_values():
     expected[0, :4] = -u / LABEL_STD**2
     expected[0, list(SWITCHES)] = 0.5
     expected[0, ActionIndex.PRIMARY] = -0.5
-    torch.testing.assert_close(by_location, expected, msg="switches: probability minus choice; messages: none")
+    torch.testing.assert_close(by_location, expected, msg="switches: probability minus choice")
     assert by_std is None, "the width of the policy is not trained"
     for index, (count, chosen) in enumerate(zip(CHOICES, (2, 0, 0), strict=True)):
         one_hot = torch.nn.functional.one_hot(torch.tensor(chosen), count)
@@ -324,12 +323,13 @@ def test_written_gradients_match_automatic_ones(layout):
         inputs = [x for x in given if x is not None]
         results.append([logprob, entropies, *torch.autograd.grad(loss, inputs, allow_unused=True)])
     for got, expected in zip(*results, strict=True):
-        torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+        # softplus is linear above 20, where its slope is 1 - 2e-9
+        torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-8)
 
 
 def test_take_columns_has_the_values_and_gradient_of_slices():
     x = torch.randn(3, 4, A, requires_grad=True)
-    for runs in (((0, 4), (18, 26)), ((5, 9),), ((0, A),)):
+    for runs in (((0, 4), (14, 18)), ((5, 9),), ((0, A),)):
         got, expected = take_columns(x, runs), take(x, runs)
         weight = torch.randn_like(expected)
         assert torch.equal(got, expected)

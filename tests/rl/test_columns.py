@@ -16,7 +16,7 @@ from echelon.training.weights import export_policy_weights
 
 ENV = EnvConfig()
 SMALL = ModelConfig(hidden_dim=16, lstm_hidden_dim=16)
-WIDTHS = {"comm_width": 40, "map_width": 121, "extra_width": 0}
+WIDTHS = {"map_width": 121, "extra_width": 0}
 
 
 def run_of(hidden: str, **model) -> RunConfig:
@@ -25,7 +25,7 @@ def run_of(hidden: str, **model) -> RunConfig:
 
 def policy_of(run: RunConfig):
     torch.manual_seed(3)
-    policy = build_model(run.model, layout.obs_dim(run.env), 26, *WIDTHS.values())
+    policy = build_model(run.model, layout.obs_dim(run.env), 18, *WIDTHS.values())
     columns = torch.tensor([column.normalizable for column in layout.columns(run.env)])
     policy.set_normalizable(columns, layout.hidden_columns(run))
     policy.obs_normalizer.mean.uniform_(-1, 1)
@@ -37,7 +37,7 @@ def gradient(policy, obs: torch.Tensor) -> torch.Tensor:
     """Return which columns ``[D] bool`` of ``obs [B, D]`` move the value or the action's log-probability."""
     obs = obs.clone().requires_grad_(True)
     state = LSTMState(*(torch.zeros(1, len(obs), 16) for _ in "hc"))
-    _, logprob, _, value, _ = policy.get_action_and_value(obs, state, torch.zeros(len(obs)), torch.zeros(len(obs), 26))
+    _, logprob, _, value, _ = policy.get_action_and_value(obs, state, torch.zeros(len(obs)), torch.zeros(len(obs), 18))
     (found,) = torch.autograd.grad((logprob + value).sum(), obs)
     return found.abs().sum(0) > 0
 
@@ -59,7 +59,7 @@ def test_stored_policy_keeps_its_hidden_columns(tmp_path):
     run = run_of("course aiming.own_target")
     policy = policy_of(run)
     meta = {
-        "kind": "suite", "obs_dim": layout.obs_dim(ENV), "action_dim": 26, **WIDTHS,
+        "kind": "suite", "obs_dim": layout.obs_dim(ENV), "action_dim": 18, **WIDTHS,
         "model_cfg": asdict(run.model),
     }  # fmt: skip
     export_policy_weights(policy, meta, tmp_path / "policy.safetensors")
@@ -104,5 +104,5 @@ def test_suite_policy_joins_end_blocks_by_name():
     encoder = policy_of(run_of("")).core.encoder
     assert encoder.contact_encoder.phi[0].in_features == layout.CONTACT_DIM + len(layout.AIMING)
     assert encoder.ego_encoder[0].in_features == layout.EGO_DIM + len(layout.COURSE)
-    with pytest.raises(ValueError, match=r"867 columns, expected 706 \+ 40 comms .* \+ 167 at the end"):
-        build_model(SMALL, 867, 26, 40, 121)
+    with pytest.raises(ValueError, match=r"827 columns, expected 706 \+ 121 map .* \+ 167 at the end"):
+        build_model(SMALL, 827, 18, 121)

@@ -19,7 +19,7 @@ def policy_of(env: EnvConfig, **meta) -> LoadedPolicy:
     model = ModelConfig(kind="suite", recurrence="mingru", action_head="hybrid")
     columns, extras = layout.obs_dim(env), layout.extra_width(env)
     tail = columns - layout.FLAT_OBS_DIM - END_WIDTH - extras
-    sizes = {"obs_dim": columns, "action_dim": 26, "comm_width": 40, "map_width": tail - 40, "extra_width": extras}
+    sizes = {"obs_dim": columns, "action_dim": 18, "map_width": tail, "extra_width": extras}
     meta = {**sizes, "kind": "suite", "model_cfg": asdict(model), "env_cfg": asdict(env), **meta}
     policy = build_model(model, **sizes).eval()
     policy.obs_normalizer.mean.normal_()

@@ -120,7 +120,7 @@ def test_initial_time_constants_are_spread_and_weights_orthogonal():
 
 
 def test_checkpoint_metadata_decides_recurrence():
-    sizes = {"obs_dim": 5, "action_dim": 3, "comm_width": 0, "map_width": 0}
+    sizes = {"obs_dim": 5, "action_dim": 3, "map_width": 0}
     for recurrence, part in (("lstm", "core.lstm.weight_hh_l0"), ("mingru", "core.mingru.layers.0.weight")):
         config = {"kind": "classic", "hidden_dim": 4, "lstm_hidden_dim": 4, "recurrence": recurrence}
         weights = build_model(ModelConfig(**config), 5, 3).state_dict()

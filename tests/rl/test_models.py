@@ -17,7 +17,7 @@ from echelon.rl.recurrent import make_lstm, run_lstm
 from echelon.rl.regime import DEVICE, HOST, compiled, set_regime, sharing_weights
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
-T, B, A = 9, 6, 26
+T, B, A = 9, 6, 18
 KINDS = ("classic", "suite", "classic hybrid", "suite hybrid", "classic mingru", "suite hybrid mingru")
 """Networks, and networks with the hybrid action head or another recurrence than the LSTM."""
 
@@ -27,11 +27,11 @@ def policy_of(kind: str, **options) -> FlatPolicy:
     network, *parts = kind.split()
     head = "hybrid" if "hybrid" in parts else "gaussian"
     recurrence = next((part for part in parts if part.startswith("mingru")), "lstm")
-    return build_model(ModelConfig(kind=network, action_head=head, recurrence=recurrence, **options), 1034, A, 40, 121)
+    return build_model(ModelConfig(kind=network, action_head=head, recurrence=recurrence, **options), 994, A, 121)
 
 
 def flat_obs(*lead: int) -> torch.Tensor:
-    obs = torch.randn(*lead, 1034)
+    obs = torch.randn(*lead, 994)
     obs[..., 500:520] = (torch.rand(*lead, 20) > 0.3).float()
     obs[..., 640:652] = (torch.rand(*lead, 12) > 0.5).float()
     return obs
@@ -190,7 +190,7 @@ def test_target_frequencies_match_logits_which_get_a_gradient():
     core, n = policy.core, 20_000
     nn.init.zeros_(core.selectors.weight)
     logits = core.selectors.bias.data[:6].copy_(torch.tensor([0.5, 0.0, -1.0, 1.0, 0.2, 0.7]))
-    obs = torch.zeros(1, 1034).expand(n, -1)
+    obs = torch.zeros(1, 994).expand(n, -1)
     action, logprob, _, _, _ = policy.get_action_and_value(obs, policy.initial_state(n), torch.zeros(n))
     slots = action[:, 9:14]
     assert set(slots.unique().tolist()) == {-1.0, 1.0} and (slots > 0).sum(1).max() == 1
@@ -217,7 +217,7 @@ def test_suite_hybrid_points_at_hostile_contacts_and_follows_them_to_another_slo
     moved = obs.clone()
     moved[:, :125] = obs[:, :125].view(40, 5, 25)[:, order].flatten(1)
     moved[:, 500:505] = obs[:, 500:505][:, order]
-    moved[:, 867:907] = obs[:, 867:907].view(40, 5, 8)[:, order].flatten(1)
+    moved[:, 827:867] = obs[:, 827:867].view(40, 5, 8)[:, order].flatten(1)
     logits, after = (
         policy.core._step(policy._unpack(x), policy.initial_state(40), None)[0].action.logits[:, 0]
         for x in (obs, moved)
@@ -299,33 +299,33 @@ def test_score_sequence_compiles_without_graph_break(kind):
 
 def test_obs_normalizer_skips_masks_and_entity_rows_and_clips():
     policy = policy_of("suite")
-    policy.set_normalizable(torch.ones(1034, dtype=torch.bool))
+    policy.set_normalizable(torch.ones(994, dtype=torch.bool))
     norm = policy.obs_normalizer
     norm.mean.fill_(3.0)
     norm.var.fill_(4.0)
     norm.refresh()
-    obs = torch.full((1, 1034), 1.0)
+    obs = torch.full((1, 994), 1.0)
     out = norm(obs)
     assert torch.equal(out[:, :652], obs[:, :652])
     assert torch.allclose(out[:, 652:], torch.tensor(-1.0))
-    assert norm(torch.full((1, 1034), 1e6))[0, -1] == 10.0
+    assert norm(torch.full((1, 994), 1e6))[0, -1] == 10.0
 
 
 def test_wrong_tail_or_observation_width_is_rejected():
-    with pytest.raises(ValueError, match="1034"):
-        build_model(ModelConfig(), 1034, A, 40, 0)
+    with pytest.raises(ValueError, match="994"):
+        build_model(ModelConfig(), 994, A, 0)
     policy = policy_of("suite")
-    with pytest.raises(ValueError, match="1033.*1034"):
-        policy.get_value(torch.zeros(1, 1033), policy.initial_state(1), torch.zeros(1))
+    with pytest.raises(ValueError, match="993.*994"):
+        policy.get_value(torch.zeros(1, 993), policy.initial_state(1), torch.zeros(1))
 
 
 def test_extra_columns_have_their_own_encoder():
-    policy = build_model(ModelConfig(), 1034 + 14, A, 40, 121, 14)
-    with pytest.raises(ValueError, match="1048 columns.* 40 comms . 121 map . 9 extras"):
-        build_model(ModelConfig(), 1048, A, 40, 121, 9)
-    obs = torch.rand(3, 1048, requires_grad=True)
+    policy = build_model(ModelConfig(), 994 + 14, A, 121, 14)
+    with pytest.raises(ValueError, match="1008 columns.* 121 map . 9 extras"):
+        build_model(ModelConfig(), 1008, A, 121, 9)
+    obs = torch.rand(3, 1008, requires_grad=True)
     policy.get_action_and_value(obs, policy.initial_state(3), torch.zeros(3))[3].sum().backward()
-    assert obs.grad is not None and obs.grad[:, 867:881].any() and obs.grad[:, 746:867].any()
+    assert obs.grad is not None and obs.grad[:, 827:841].any() and obs.grad[:, 706:827].any()
     assert policy_of("suite").core.encoder.extras_encoder is None
 
 

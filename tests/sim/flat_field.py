@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from echelon.actions import ActionIndex, action_dim
+from echelon.actions import ACTION_DIM, ActionIndex
 from echelon.config import PACK_SIZE, EnvConfig, WorldConfig
 from echelon.nav.lanes import navigation_fields
 from echelon.sim import step
@@ -164,7 +164,7 @@ class Field5v5(Scene):
             changes = [{f"physics.{name}": value for name, value in physics.items()}] * envs
         self.batch = Batch(self.cfg, envs, maps, threads=threads, seed=seed, changes=changes)
         self.batch.set("forced_slot", np.arange(envs, dtype=np.int32) * own_maps)
-        self.batch.lengths["A"] = action_dim(self.cfg.comm_dim)
+        self.batch.lengths["A"] = ACTION_DIM
         self.batch.add_fields({"actions": Field(wp.float32, "EMA", "actions")})
         self.play("reset", lambda: step.reset("every"))
         self.put("alive", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from echelon.actions import COMM_START
+from echelon.actions import ACTION_DIM
 from echelon.config import ModelConfig, PPOConfig
 from echelon.rl.build import build_model
 from echelon.training import rollout
@@ -18,7 +18,7 @@ T, N, D, A = 24, 6, 5, 3
 def model_of(seed: int = 0, head: str = "gaussian", recurrence: str = "lstm", **options):
     torch.manual_seed(seed)
     config = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, action_head=head, recurrence=recurrence)
-    return build_model(config, D, A if head == "gaussian" else COMM_START, **options)
+    return build_model(config, D, A if head == "gaussian" else ACTION_DIM, **options)
 
 
 def rollout_of(model, seed: int = 1) -> RolloutBuffer:

@@ -44,7 +44,6 @@ EFFECTS = {
     "targets": lambda run, parameters: hidden(run) == 2 * layout.MAX_CONTACTS,
     "zone": lambda run, parameters: hidden(run) == 4,
     "path": lambda run, parameters: hidden(run) == 3,
-    "comms": lambda run, parameters: not (run.env.enable_comm or run.env.observe_comms),
     "obs-norm": lambda run, parameters: not run.ppo.obs_norm,
     "entropy": lambda run, parameters: run.ppo.ent_coef == 0,
 }

@@ -101,6 +101,6 @@ def test_classic_network_trains_and_resumes_on_classic_layout(tmp_path):
     resumed, _ = run_battle(config, tmp_path, resume="latest")
     assert resumed.update == 2 and resumed.checkpoint is not None
     loaded = load_policy(resumed.checkpoint)
-    assert (loaded.meta["kind"], loaded.policy.obs_dim) == ("classic", 589)
-    with pytest.raises(ValueError, match="589"):
+    assert (loaded.meta["kind"], loaded.policy.obs_dim) == ("classic", 549)
+    with pytest.raises(ValueError, match="549"):
         run_battle(tiny, tmp_path, resume="latest")

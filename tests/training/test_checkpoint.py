@@ -28,7 +28,7 @@ from echelon.training.weights import export_checkpoint, write_export
 
 CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
 CHILD_LIMIT_S = 60.0
-SHAPE = {"obs_dim": 5, "action_dim": 3, "comm_width": 0, "map_width": 0}
+SHAPE = {"obs_dim": 5, "action_dim": 3, "map_width": 0}
 
 
 def save(folder: Path, step: int) -> checkpoints.Checkpoint:
@@ -44,7 +44,7 @@ def save(folder: Path, step: int) -> checkpoints.Checkpoint:
     )
 
 
-@pytest.mark.parametrize("key", ["obs_dim", "action_dim", "comm_width", "map_width", "extra_width"])
+@pytest.mark.parametrize("key", ["obs_dim", "action_dim", "map_width", "extra_width"])
 def test_policy_with_too_many_columns_is_refused_before_they_are_listed(tmp_path, key):
     """A manifest with 2^31 actions took 22 GB."""
     saved = save(tmp_path, 1)

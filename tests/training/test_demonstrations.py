@@ -109,9 +109,9 @@ def test_policy_of_another_environment_is_rejected(tmp_path):
 
 def test_matches_of_a_wave_fill_about_one_shard():
     large = EnvConfig(num_packs=20)
-    widths = {"obs_dim": 1034, "action_dim": 26}
+    widths = {"obs_dim": 994, "action_dim": 18}
     assert plan(matches=1000).matches_at_once(widths) == 64
-    assert plan(env=EnvConfig(), matches=1000).matches_at_once(widths) == 24
+    assert plan(env=EnvConfig(), matches=1000).matches_at_once(widths) == 26
     assert plan(env=EnvConfig(), matches=6).matches_at_once(widths) == 6
     assert plan(env=large, matches=100).matches_at_once(widths) == 2
 

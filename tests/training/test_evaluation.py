@@ -87,9 +87,9 @@ def test_champion_with_mean_actions_is_its_own_mirror_image():
     found = evaluate_ladder(loaded.policy, env, eval_seeds(1), ["champion"], threads=1, tell=played.append)["champion"]
     assert found.mean_hp_margin == 0.0 and len({(seed, outcome) for seed, _, outcome in found.outcomes}) == 2
     assert played == ["champion"] and YARDSTICK == (*LADDER, "champion")
-    expected = r"champion cannot play with suite layout, \d+ columns, comm_dim 4, expected .*comm_dim 8"
+    expected = r"champion cannot play with suite layout, 1000 columns, expected suite layout, 994 columns"
     with pytest.raises(ValueError, match=expected):
-        evaluate_ladder(loaded.policy, replace(env, comm_dim=4), eval_seeds(1), ["champion"])
+        evaluate_ladder(loaded.policy, replace(env, observe_target=True), eval_seeds(1), ["champion"])
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_evaluate_vs_heuristic_rejects_wrong_number_of_seeds():
 
 
 def test_evaluate_vs_heuristic_returns_replay_of_first_episode(tmp_path):
-    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid"), 1034, 26, 40, 121)
+    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid"), 994, 18, 121)
     stats, replay = evaluate_vs_heuristic(model, TINY, 2, eval_seeds(2), "cpu", save_replay=True)
     plain, nothing = evaluate_vs_heuristic(model, TINY, 2, eval_seeds(2), "cpu")
     assert replay is not None and nothing is None

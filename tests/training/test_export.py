@@ -31,8 +31,8 @@ HEADS = {"gaussian": {}, "hybrid": {"action_head": "hybrid"}, "mingru": {"recurr
 def loaded(kind: str = "suite", head: str = "gaussian", seed: int = 0) -> LoadedPolicy:
     """Return a policy whose weights and normalizer differ from their initial values."""
     torch.manual_seed(seed)
-    policy = build_model(ModelConfig(kind=kind, **HEADS[head]), 1034, 26, 40, 121)
-    policy.set_normalizable(torch.ones(1034, dtype=torch.bool))
+    policy = build_model(ModelConfig(kind=kind, **HEADS[head]), 994, 18, 121)
+    policy.set_normalizable(torch.ones(994, dtype=torch.bool))
     policy.obs_normalizer.mean.uniform_(-0.5, 0.5)
     policy.obs_normalizer.refresh()
     for parameter in policy.parameters():
@@ -46,8 +46,8 @@ def test_torchscript_export_matches_policy_and_carries_description(tmp_path, kin
     assert export_policy(source, path, "torchscript") < 1e-5
     files = {"echelon.json": ""}
     step = torch.jit.load(str(path), _extra_files=files)
-    assert json.loads(files["echelon.json"])["obs_dim"] == 1034 and json.loads(files["echelon.json"])["id"] == "feed"
-    state, obs = source.policy.initial_state(11), torch.rand(11, 1034)
+    assert json.loads(files["echelon.json"])["obs_dim"] == 994 and json.loads(files["echelon.json"])["id"] == "feed"
+    state, obs = source.policy.initial_state(11), torch.rand(11, 994)
     expected, after = source.policy.act(obs, state, torch.zeros(11))
     action, h, c = step(obs, state.h, state.c, torch.zeros(11))
     assert torch.allclose(action, expected, atol=1e-5)

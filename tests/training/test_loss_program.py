@@ -19,7 +19,7 @@ from echelon.training.ppo.teacher import Teaching
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.rollout import RolloutBuffer, Unit
 from echelon.training.runtime.threads import ThreadPool
-from tests.rl.policies import ACTIONS, COMMS, OBS_DIM, observations, small_policy
+from tests.rl.policies import ACTIONS, MAP_WIDTH, OBS_DIM, observations, small_policy
 from tests.training.support import trainer_of
 
 PLAIN = HOST._replace(native=False)
@@ -171,7 +171,7 @@ def test_steps_of_a_program_are_those_of_the_modules(stochastic):
 @torch.inference_mode()
 def test_a_policy_that_is_loaded_while_others_act_acts():
     config = ModelConfig(kind="suite", hidden_dim=16, lstm_hidden_dim=16, action_head="hybrid", recurrence="mingru")
-    sizes = {"obs_dim": OBS_DIM, "action_dim": ACTIONS, "comm_width": COMMS, "map_width": 0}
+    sizes = {"obs_dim": OBS_DIM, "action_dim": ACTIONS, "map_width": MAP_WIDTH}
     weights = build_model(config, **sizes).state_dict()
     policy = policy_from({"model_cfg": asdict(config), **sizes}, weights)
     program = HostPolicy(policy)

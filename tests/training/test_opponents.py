@@ -63,7 +63,7 @@ def test_opponent_mix_samples_by_weight_reproducibly():
 
 
 def champion_of(seed: int) -> LoadedPolicy:
-    meta = {"obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "comm_width": 0, "map_width": 0, "model_cfg": asdict(MODEL)}
+    meta = {"obs_dim": OBS_DIM, "action_dim": ACTION_DIM, "map_width": 0, "model_cfg": asdict(MODEL)}
     return LoadedPolicy(policy(seed).requires_grad_(False), {**meta, "id": f"champion-{seed}"})
 
 
@@ -115,7 +115,7 @@ def test_run_plays_against_champion(tmp_path):
     assert all("champion" in event.opponents for event in of(events, EventUpdate))
     assert any("champion" in event.by_opponent for event in of(events, EventEpisodes))
     with pytest.raises(ValueError, match="champion cannot play with"):
-        run_battle(replace(config, env=replace(config.env, comm_dim=4)))
+        run_battle(replace(config, env=replace(config.env, observe_target=True)))
 
 
 @pytest.mark.parametrize("mean", [True, False])

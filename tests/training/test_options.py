@@ -65,7 +65,7 @@ BASE = {
     "ppo.gamma": 0.5, "ppo.rollout_steps": 16, "ppo.num_minibatches": 2, "ppo.tbptt_chunk_length": 8,
     "ppo.update_epochs": 2, "ppo.obs_norm": False, "ppo.amp": False, "model.kind": "classic", "model.hidden_dim": 8,
     "model.lstm_hidden_dim": 8, "env.obs_layout": "classic", "eval.seeds": 2, "eval.every_updates": 0,
-    "eval.at_start": False, "env.observe_comms": False, "model.action_head": "gaussian", "teacher.policy": "",
+    "eval.at_start": False, "model.action_head": "gaussian", "teacher.policy": "",
 }  # fmt: skip
 
 
@@ -196,10 +196,9 @@ ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bo
     "game-length": ({"env.max_episode_seconds": 0.5}, lambda e, b: bool(twice(e)) and not bool(twice(b))),
     "pack-size": ({"env.min_pack_size": 1, "num_envs": 8}, lambda e, b: present(e) < present(b)),
     "shortest-game": ({"env.min_episode_seconds": 0.5}, lambda e, b: e.sizes.min_steps < b.sizes.min_steps),
-    "comm-dim": ({"env.comm_dim": 3}, lambda e, b: b.sizes.action_dim - e.sizes.action_dim == 5),
     "obs-layout": (
         {"env.obs_layout": "classic", "model.kind": "classic"},
-        lambda e, b: e.sizes.obs_dim == 589 != b.sizes.obs_dim,
+        lambda e, b: e.sizes.obs_dim == 549 != b.sizes.obs_dim,
     ),
 }  # fmt: skip
 

@@ -120,21 +120,21 @@ def test_teacher_with_other_columns_is_refused():
         from echelon.config import env_signature
 
         policy = SimpleNamespace(obs_dim=layout.obs_dim(cfg))
-        return LoadedPolicy(policy, {"env_cfg": env_signature(cfg), "action_dim": 26})
+        return LoadedPolicy(policy, {"env_cfg": env_signature(cfg), "action_dim": 18})
 
     world = WorldConfig(size_x=40, size_y=40)
     early, late = EnvConfig(), EnvConfig(world=world, observe_scope=True, observe_target=True)
-    env = SimpleNamespace(sizes=SimpleNamespace(obs_dim=layout.obs_dim(late), action_dim=26))
+    env = SimpleNamespace(sizes=SimpleNamespace(obs_dim=layout.obs_dim(late), action_dim=18))
     assert teacher_policy(teacher(late), late, env)
     for cfg in (
         early,
         EnvConfig(observe_telemetry=True),
         EnvConfig(obs_layout="classic"),
-        EnvConfig(observe_comms=False),
+        EnvConfig(observe_local_map=False),
     ):
         with pytest.raises(ValueError, match=f"teacher observes {layout.obs_dim(cfg)} columns in another order"):
             teacher_policy(teacher(cfg), late, env)
-    with pytest.raises(ValueError, match="action_dim 26, expected 9"):
+    with pytest.raises(ValueError, match="action_dim 18, expected 9"):
         teacher_policy(
             teacher(early), late, SimpleNamespace(sizes=SimpleNamespace(obs_dim=env.sizes.obs_dim, action_dim=9))
         )

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 import torch
 
-from echelon.actions import COMM_START
+from echelon.actions import ACTION_DIM
 from echelon.config import ModelConfig, PPOConfig
 from echelon.rl import squash
 from echelon.rl.build import build_model
@@ -267,7 +267,7 @@ def test_value_head_has_its_own_scheduled_learning_rate():
 
 def test_progress_reaches_the_bound_of_the_action_width():
     config = ModelConfig(kind="classic", action_head="hybrid", init_log_std=-0.5, log_std_end=-1.5)
-    model = build_model(config, D, COMM_START)
+    model = build_model(config, D, ACTION_DIM)
     trainer_of(model).set_progress(0.5)
     assert float(model.core.log_std_max) == -1.0
 
@@ -275,13 +275,13 @@ def test_progress_reaches_the_bound_of_the_action_width():
 def test_a_start_leaves_the_width_of_actions_as_it_is():
     config = ModelConfig(kind="classic", action_head="hybrid", init_log_std=-0.5, log_std_end=-1.5)
     for bound, halfway in ((-1.2, -1.35), (squash.LOG_STD_MAX, (squash.LOG_STD_MAX - 1.5) / 2)):
-        model = build_model(config, D, COMM_START)
+        model = build_model(config, D, ACTION_DIM)
         model.core.log_std_max.fill_(bound)
         trainer = trainer_of(model)
         trainer.start_from({})
         trainer.set_progress(0.0)
         assert float(model.core.log_std_max) == pytest.approx(bound)
-        resumed = trainer_of(build_model(config, D, COMM_START))
+        resumed = trainer_of(build_model(config, D, ACTION_DIM))
         resumed.load_state_dict(trainer.state_dict())
         resumed.set_progress(0.5)
         assert float(resumed.model.core.log_std_max) == pytest.approx(halfway)

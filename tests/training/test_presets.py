@@ -58,7 +58,7 @@ def test_bound_of_the_action_width_is_stored_with_its_progress(tmp_path):
 def test_preset_respects_memory_and_observation_rules(name):
     config = get_preset(name)
     assert rollout_bytes(config) <= (GPU_BUFFER_BYTES if config.device == "cuda" else BUFFER_BYTES)
-    assert config.max_minutes > 0 and config.env.observe_comms and config.env.observe_local_map
+    assert config.max_minutes > 0 and config.env.observe_local_map
     assert config.env.observation_mode == "partial" and config.env.world.fairness == "path"
     assert not config.env.truncation_bootstraps, "a winner is rewarded at the time limit, which is an end"
 

@@ -1,7 +1,7 @@
 """A run folder saved by earlier code opens and resumes, exactly while the game is the same.
 
 The folder is not renewed: ``fixtures/README.md`` says how it was made, and why it stays. Losses depend on the game, so
-they are compared only while the golden battles are those of ``fixtures/saved_run_game.json``.
+they are compared only while golden battles and simulation version are those of ``fixtures/saved_run_game.json``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from echelon.telemetry.events import EventResume, EventUpdate
 from echelon.training import env_config_of, loop
 from echelon.training.evaluation import MakeEnv
 from echelon.training.vec_env import VectorEnv
+from echelon.version import SIM_VERSION
 from tests.golden import FOLDER
 from tests.training.test_engine_state import term_added
 
 SAVED_RUN = Path(__file__).parent / "fixtures" / "saved_run"
 SAVED_GAME = SAVED_RUN.with_name("saved_run_game.json")
-"""Sha256 of the golden battles and worlds of the game that the run was saved with."""
+"""Simulation version of the game that the run was saved with, and sha256 of its golden battles and worlds."""
 SAVED_RUN_ID = "20260101-000000-quickstart-hollow-quail"
 SAVED_UPDATE = 2
 ADVICE = (
@@ -38,14 +39,15 @@ ADVICE = (
 )
 
 
-def game_hash() -> str:
-    """Return the sha256 of the golden battles and worlds, which change only with the game (``just golden``)."""
+def game() -> dict[str, object]:
+    """Return the version, and the sha256 of the golden battles and worlds, which change only with it."""
     golden = json.loads((FOLDER / "battles.json").read_text(encoding="utf-8"))
-    return hashlib.sha256(json.dumps(golden, sort_keys=True).encode()).hexdigest()
+    found = hashlib.sha256(json.dumps(golden, sort_keys=True).encode()).hexdigest()
+    return {"sim_version": SIM_VERSION, "sha256": found}
 
 
 of_the_same_game = pytest.mark.skipif(
-    game_hash() != json.loads(SAVED_GAME.read_text(encoding="utf-8"))["sha256"],
+    game() != json.loads(SAVED_GAME.read_text(encoding="utf-8")),
     reason="the game is not the one that the run was saved with: only opening and resuming are tested",
 )
 

@@ -103,7 +103,7 @@ def test_programs_of_the_task_page_run(tmp_path, capsys):
         path.write_text(program, encoding="utf-8")
         runpy.run_path(str(path))
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("(10, 1034)") and printed[1].startswith("0% (0% to ")
+    assert printed[0].startswith("(10, 994)") and printed[1].startswith("0% (0% to ")
     assert printed[2].startswith("['") and "'blue_" in printed[3]
 
 

@@ -9,14 +9,13 @@ import torch
 
 from echelon.config import PACK_SIZE
 from echelon.config.seeds import eval_seeds
-from echelon.env import layout
 from echelon.jobs.evaluations import batch_event, played_parts
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.telemetry.evaluations import rows_of_batches
 from echelon.telemetry.log import EventLog
 from echelon.training.eval_job import EvalMatches, PlayedPart
 from echelon.training.eval_plan import Condition, EvalPart, EvalPlan
-from echelon.training.evaluation import make_eval_env, play_episodes
+from echelon.training.evaluation import make_eval_env
 from echelon.training.teamwork import TeamPolicy, TeamworkObserver
 from tests.arena.policy_files import SMALL, policy, save
 
@@ -24,7 +23,7 @@ SHORT = replace(SMALL, max_episode_seconds=4.0)
 EXPERT, OTHER = "heuristic:expert", "two"
 PLAN = EvalPlan(
     target="one", policy="policy", opponents=("heuristic:easy",), seeds=3, batch_seeds=2, weapon_prob=1.0, threads=1,
-    mates=(EXPERT, OTHER), has_messages=True,
+    mates=(EXPERT, OTHER),
 )  # fmt: skip
 
 
@@ -60,15 +59,15 @@ def batch():
 
 
 def team(env, condition: Condition, mate=None, pilot=None) -> TeamPolicy:
-    return TeamPolicy(env, SHORT, pilot or policy(1, env=SHORT), condition, mate, range(5))
+    return TeamPolicy(env, pilot or policy(1, env=SHORT), condition, mate, range(5))
 
 
 def test_team_of_one_pilot_equals_its_evaluation(folder, whole):
     """A whole team is the policy's evaluation, one without its mechs that of the mate, bit for bit."""
     alone = replace(PLAN, mates=())
-    assert alone.matches == 2 * 2 * alone.seeds and PLAN.matches == 2 * (1 + 2 + 2 * PACK_SIZE) * PLAN.seeds
+    assert alone.matches == 2 * 2 * alone.seeds and PLAN.matches == 2 * (1 + 2 * PACK_SIZE) * PLAN.seeds
     scripted, other = replace(alone, target=EXPERT, policy=""), replace(alone, policy=PLAN.mate_files[OTHER])
-    titles = ("messages usual", *(Condition(0, mate).title for mate in PLAN.mates))
+    titles = ("usual", *(Condition(0, mate).title for mate in PLAN.mates))
     for title, plan in zip(titles, (alone, scripted, other), strict=True):
         matches = EvalMatches(plan, folder)
         matches.env = SHORT
@@ -87,37 +86,6 @@ def test_policy_controls_each_roster_position_equally_often(batch, own):
     mine, theirs = (pilot.act(obs, pilot.initial_state(len(obs)), done)[0] for pilot in pilots)
     found, _ = mixed.act(obs, mixed.initial_state(len(obs), obs.device), done, None)
     assert torch.allclose(found, torch.where(torch.from_numpy(free).reshape(-1, 1), mine, theirs), atol=1e-5)
-
-
-def test_changed_messages_are_those_of_packmates(batch):
-    obs, first = batch.rows.obs[0], layout.offset("comms", layout.blocks(SHORT))
-    words, before, own = slice(first, first + PACK_SIZE * SHORT.comm_dim), obs.clone(), torch.eye(PACK_SIZE).bool()
-    zeroed, shuffled = (team(batch, Condition(messages=change)).heard(obs) for change in ("zeroed", "shuffled"))
-    assert team(batch, Condition()).heard(obs) is obs and torch.equal(obs, before)
-    usual, silent, other = (each[:, words].view(10, PACK_SIZE, PACK_SIZE, -1) for each in (obs, zeroed, shuffled))
-    for changed, heard in ((zeroed, silent), (shuffled, other)):
-        rest = changed.clone()
-        rest[:, words] = obs[:, words]
-        assert torch.equal(rest, obs) and torch.equal(heard[:, own], usual[:, own]), "the own message stays"
-    assert not silent[:, ~own].any()
-    for mech in range(PACK_SIZE):
-        mates = [k for k in range(PACK_SIZE) if k != mech]
-        assert all(torch.equal(other[:, k, mech], other[:, mates[0], mech]) for k in mates)
-        found, said = other[:, mates[0], mech].tolist(), usual[:, mech, mech].tolist()
-        assert sorted(found) == sorted(said), "the multiset stays"
-        assert all(new != old for new, old in zip(found, said, strict=True) if any(old))
-    assert not usual[0, 1, 1].any() and not other[0, 0, 1].any(), "the dead are silent"
-
-
-@pytest.mark.parametrize("hidden", [True, False])
-def test_messages_matter_only_to_a_network_that_reads_them(batch, hidden):
-    first, pilot, shown = layout.offset("comms", layout.blocks(SHORT)), policy(1, env=SHORT), []
-    columns = range(first, first + PACK_SIZE * SHORT.comm_dim) if hidden else ()
-    pilot.set_normalizable(batch.sizes.normalizable, columns)
-    for change in ("usual", "zeroed", "shuffled"):
-        play_episodes(team(batch, Condition(messages=change), pilot=pilot), batch, SHORT.max_steps)  # type: ignore[arg-type]
-        shown.append(batch.rows.acted())
-    assert [torch.equal(shown[0], each) for each in shown] == [True, hidden, hidden]
 
 
 def test_resumed_job_ends_with_the_teamwork_of_an_undisturbed_one(folder, whole, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from echelon import champion
-from echelon.actions import action_dim
+from echelon.actions import ACTION_DIM
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env import layout
@@ -50,7 +50,7 @@ def moving() -> Batch:
     """A batch of one match on a small map, with actions."""
     bank = stack_maps([generate(SMALL.world, 5, num_packs=1, zone_radius_vox=SMALL.zone_radius_vox)])
     batch = Batch(SMALL, 1, bank, threads=1, seed=9)
-    batch.lengths["A"] = batch.backend.lengths["A"] = action_dim(SMALL.comm_dim)
+    batch.lengths["A"] = batch.backend.lengths["A"] = ACTION_DIM
     batch.add_fields({"actions": FIELDS["actions"]})
     return batch
 

@@ -397,7 +397,7 @@ export const SUITES: Record<ChassisName, Suite> = {
   medium: {"carries": [{"weapon": "laser", "trigger": "primary", "timer": "laser"}, {"weapon": "autocannon", "trigger": "tertiary", "timer": "kinetic"}, {"weapon": "painter", "trigger": "tertiary", "timer": "painter"}, {"weapon": "smoke", "trigger": "special", "timer": "launcher"}], "ams": false, "ewar": false},
   heavy: {"carries": [{"weapon": "laser", "trigger": "primary", "timer": "laser"}, {"weapon": "missile", "trigger": "secondary", "timer": "launcher"}, {"weapon": "gauss", "trigger": "tertiary", "timer": "kinetic"}, {"weapon": "smoke", "trigger": "special", "timer": "launcher"}], "ams": true, "ewar": false},
 };
-export const ACTION_NAMES = ["forward", "strafe", "vertical", "yaw_rate", "primary", "vent", "secondary", "tertiary", "special", "target_0", "target_1", "target_2", "target_3", "target_4", "sort_closest", "sort_biggest", "sort_damaged", "hostile_only", "message_0", "message_1", "message_2", "message_3", "message_4", "message_5", "message_6", "message_7"] as const;
+export const ACTION_NAMES = ["forward", "strafe", "vertical", "yaw_rate", "primary", "vent", "secondary", "tertiary", "special", "target_0", "target_1", "target_2", "target_3", "target_4", "sort_closest", "sort_biggest", "sort_damaged", "hostile_only"] as const;
 export const ECCM_ABOVE = 0.5078740157480315; // a scout's secondary control above 0 is ECM up to this
 export const PLAY_VERSION = 5;
 export const PLAY_MAX_CLIENT_BYTES = 4096;

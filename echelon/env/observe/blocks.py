@@ -1,5 +1,5 @@
 # type: ignore
-"""Squad, message, map and target blocks, and the check for non-finite entries.
+"""Squad, map and target blocks, and the check for non-finite entries.
 
 One thread per mech writes its own row of the observation buffer ``obs`` ``[T, N, D]``: row ``row_of`` [E, M] at time
 ``obs_row``. Mechs with row -1 are not observed and skipped. A dead mech's row is zero with all masks set. Columns are
@@ -163,21 +163,6 @@ def write_squad(
             rel = to_heading(mechs.pos[e, j] - mechs.pos[e, m], cs)
             write_squad_row(rules, display, mechs, controls, outcome, e, j, rel, edge, detail, at, row)
     put(row, PANEL.squad, float(living) / float(MAX_SQUAD))
-
-
-@wp.kernel
-def write_messages(rules: Rules, mechs: Mechs, controls: Controls, comms_at: wp.int32, rows_out: ObsRows):
-    """Write the messages that the pack sent in the last step, in roster order, the own message included."""
-    e, m = wp.tid()
-    n = row_index(rows_out, e, m)
-    if n < 0:
-        return
-    row = rows_out.obs[rows_out.obs_row[0], n]
-    first = (m // PACK) * PACK
-    for k in range(PACK):
-        received = float(mechs.alive[e, first + k] * mechs.alive[e, m])
-        for i in range(rules.comm_dim):
-            put(row, comms_at + k * rules.comm_dim + i, received * controls.message[e, first + k, i])
 
 
 @wp.func_native(

@@ -27,7 +27,6 @@ TARGET_DIM = wp.constant(columns.TARGET_DIM)
 SORT_START = wp.constant(columns.OBS_CTRL_START)
 SORT_DIM = wp.constant(columns.OBS_SORT_DIM)
 HOSTILE_ONLY = wp.constant(columns.HOSTILE_ONLY)
-COMM_START = wp.constant(columns.COMM_START)
 EWAR = wp.constant(int(Mechanic.EWAR))
 ECCM_ABOVE = wp.constant(columns.ECCM_ABOVE)
 
@@ -85,10 +84,8 @@ def clear_decision(mechs: Mechs, events_out: Events):
 
 
 @wp.kernel
-def read_motion(
-    rules: Rules, mechs: Mechs, actions: wp.array3d(dtype=wp.float32), controls_out: Controls, events_out: Events
-):
-    """Decode throttles, triggers, vent and message, and count the entries that are not finite."""
+def read_motion(mechs: Mechs, actions: wp.array3d(dtype=wp.float32), controls_out: Controls, events_out: Events):
+    """Decode throttles, triggers and vent, and count the entries that are not finite."""
     e, m = wp.tid()
     bad = int(0)
     for i in range(actions.shape[2]):
@@ -107,8 +104,6 @@ def read_motion(
         bits + held_bit(actions, e, m, TERTIARY, 2) + held_bit(actions, e, m, SPECIAL, 3)
     )
     controls_out.vent[e, m] = mechs.alive[e, m] * held_bit(actions, e, m, VENT, 0)
-    for i in range(rules.comm_dim):
-        controls_out.message[e, m, i] = living * float(rules.enable_comm) * quantised(actions, e, m, COMM_START + i)
 
 
 @wp.kernel

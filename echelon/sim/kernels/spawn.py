@@ -228,8 +228,6 @@ def fresh_mechs(
         controls_out.contact[e, m, n] = -1
     for j in range(senses_out.seen.shape[2]):
         senses_out.seen[e, m, j] = -1
-    for i in range(controls_out.message.shape[2]):
-        controls_out.message[e, m, i] = 0.0
     events_out.killer[e, m] = -1
     events_out.dying[e, m] = 0
     events_out.hazard[e, m] = 0

@@ -82,7 +82,7 @@ def load_champion(
             loaded = kept_policy("opponents.champion", name, name, stored, device, stores=stores)
     found, expected = (interface_of(cfg, layout.obs_dim(cfg)) for cfg in (env, env_config_of(loaded.meta)))
     if found != expected:
-        described = "{0[1]} layout, {0[0]} columns, comm_dim {0[2]}".format
+        described = "{0[1]} layout, {0[0]} columns".format
         raise ValueError(f"{name} cannot play with {described(found)}, expected {described(expected)}")
     return fitted(loaded, layout.obs_dim(env))
 
