@@ -20,7 +20,7 @@ from tests.web.in_node import Begin, compiled_game, needs_node, run_in_node, wri
 from tests.web.test_simulator import match
 
 SCRIPT = Path(__file__).with_name("replay.mjs")
-MAP_SEED, SEED, SEAT, STILL, STEPS = 13, 6, 0, 3, 72
+MAP_SEED, SEED, SEAT, STEPS = 13, 6, 0, 88
 ORDERED, MOMENT = 10, 55
 """Steps before which an order is given, and at whose end the moment is; a state is 15 steps before."""
 
@@ -38,7 +38,7 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
     scripts = engine.batch.numpy("script")[0].tolist()
     begin = Begin(build.map_file(engine, MAP_SEED), SEED, scripts)
     inputs = np.random.default_rng(2).integers(-127, 128, (STEPS, 5, 1, engine.action_dim), np.int8)
-    names, state, edits = ("good", "forged", "watched"), b"", 0
+    names, state, edits, dead = ("good", "forged", "watched"), b"", 0, np.zeros(0, bool)
     for name in names:
         info = MatchInfo(name=name, map_seed=MAP_SEED)
         columns = "acts" if name == "watched" else "actions"
@@ -50,8 +50,9 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
             if step == ORDERED:
                 engine.give_orders({(0, SEAT + 1): (Order.RETREAT, -1)})
             engine.run("pilots")
+            dead = engine.batch.numpy("alive")[0] == 0
             if name == "watched":  # recorded as 0
-                engine.batch.numpy("actions")[0, STILL] = -0.0
+                engine.batch.numpy("actions")[0, dead] = -1.0
             Seats(engine, [SEAT]).step(given)
             recorder.add_inputs([SEAT], -given if name == "forged" and step == MOMENT else given)
             recorder.after_step()
@@ -67,7 +68,7 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
     write_game(tmp_path, compiled_game(engine.cfg), begin, files=files, branch={"tick": tick, "steps": 20})
     fine, forged, watched, foreign = json.loads(run_in_node(SCRIPT, tmp_path))
     assert fine == f"ok (strict): {-(-STEPS // 8)} chunks, {STEPS / 4:.1f} s match the recording"
-    assert watched == fine
+    assert watched == fine and dead.any()
     assert forged.startswith(f"differs (strict): chunk {MOMENT // 8}, tick {tick + 5}, ")
     assert f"simulation version {SIM_VERSION + 1}" in foreign and "echelon replay verify" in foreign
     branch = tmp_path / "branch.ecr"
