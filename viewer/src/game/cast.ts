@@ -38,12 +38,13 @@ export class Pilots {
     const script = this.levels.indexOf(level) + 1;
     if (script > 0) return { name: LEVEL_PREFIX + level, checkpoint: "", script };
     const known = [...this.levels, STILL, ...Object.keys(this.checkpoints)].join(", ");
-    if (!(name in this.checkpoints)) throw new Error(`pilot "${name}" is unknown, expected one of: ${known}`);
+    if (!Object.hasOwn(this.checkpoints, name))
+      throw new Error(`pilot "${name}" is unknown, expected one of: ${known}`);
     return { name, checkpoint: this.checkpoints[name], script: 0 };
   }
 
-  /** Return the pilot that flew a mech of a recording; a human's mech holds still where it has no other. */
-  private recorded(header: Header, mech: number): Pilot {
+  /** Return the pilot that flew a mech of a recording; that of a human, then or now, may be unknown. */
+  private recorded(header: Header, mech: number, isSeat: boolean): Pilot {
     const { script, names = [], checkpoints = [] } = header.pilots ?? { script: [] };
     const side = header.roster[mech].team;
     const team = header.teams[side];
@@ -52,7 +53,7 @@ export class Pilots {
     const others = team.policy || team.level || parts.filter((name) => name !== HUMAN).join(JOINT) || STILL;
     const [name, checkpoint] = names[mech] ? [names[mech], checkpoints[mech]] : [others, team.checkpoint];
     const same = Object.keys(this.checkpoints).find((known) => this.checkpoints[known] === checkpoint);
-    const isHuman = parts.includes(HUMAN);
+    const isHuman = isSeat || parts.includes(HUMAN);
     if (same !== undefined) return this.named(same);
     if (name === STILL || (isHuman && name.startsWith(LEVEL_PREFIX))) return this.named(name);
     if (isHuman) return this.named(STILL);
@@ -70,7 +71,7 @@ export class Pilots {
     const pilots = header.roster.map(({ name, team, present }, mech) => {
       const named = chosen[name] ?? chosen[SIDES[team]];
       if (!present) return this.named(STILL);
-      return named === undefined ? this.recorded(header, mech) : this.named(named);
+      return named === undefined ? this.recorded(header, mech, seats.includes(mech)) : this.named(named);
     });
     const labels = Object.entries(chosen).map(([target, name]) => [target, name.replace(LEVEL_PREFIX, "")]);
     return { seats, pilots, labels: Object.fromEntries(labels) };
@@ -79,21 +80,14 @@ export class Pilots {
 
 /** Return both teams as a header has them, named after their pilots. */
 export function teamsOf(teams: ArrayLike<number>, { seats, pilots }: Cast): [TeamHeader, TeamHeader] {
-  const [blue, red] = [0, 1].map((side): TeamHeader => {
-    const own = pilots.flatMap((pilot, m) => (teams[m] === side ? [{ pilot, isSeat: seats.includes(m) }] : []));
-    const others = own.filter(({ isSeat }) => !isSeat).map(({ pilot }) => pilot);
-    const [first] = others;
-    const isOne = others.every(({ name, checkpoint }) => name === first.name && checkpoint === first.checkpoint);
-    const [level, policy] =
-      first?.script > 0 ? [first.name, ""] : ["", first?.name === STILL ? "" : (first?.name ?? "")];
-    const names = [
-      ...others.map(({ name }) => name.replace(LEVEL_PREFIX, "")),
-      ...(others.length < own.length ? [HUMAN] : []),
-    ];
-    const name = [...new Set(names)].sort().join(JOINT) || STILL;
-    return isOne && first
-      ? { name, policy, checkpoint: first.checkpoint, level }
-      : { name, policy: "", checkpoint: "", level: "" };
-  });
-  return [blue, red];
+  const teamOf = (side: number): TeamHeader => {
+    const others = pilots.filter((_, m) => teams[m] === side && !seats.includes(m));
+    const humans = seats.some((m) => teams[m] === side) ? [HUMAN] : [];
+    const names = new Set([...others.map(({ name }) => name.replace(LEVEL_PREFIX, "")), ...humans]);
+    const isOne = others.every((pilot) => pilot.name === others[0].name && pilot.checkpoint === others[0].checkpoint);
+    const { name = "", checkpoint = "", script = 0 } = isOne ? (others[0] ?? {}) : {};
+    const [level, policy] = script > 0 ? [name, ""] : ["", name === STILL ? "" : name];
+    return { name: [...names].sort().join(JOINT) || STILL, policy, checkpoint, level };
+  };
+  return [teamOf(0), teamOf(1)];
 }

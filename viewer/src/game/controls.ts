@@ -49,43 +49,31 @@ export class Seats {
   /** Decode the actions of the seats as the kernels of echelon/sim/kernels/controls.py do. */
   private writeControls(): void {
     const { arrays } = this;
-    const { controls } = arrays.tables;
+    const { controls, ewar, ewar_classes, target_selection } = arrays.tables;
     const width = arrays.actions.length / arrays.mechs;
+    const eccmAbove = f(arrays.tables.eccm_above);
     for (const m of this.mechs) {
       const action = arrays.actions.subarray(m * width, (m + 1) * width);
       const alive = arrays.alive[m];
+      const bits = controls.triggers.map((entry, bit) => Number(action[entry] > 0) << bit);
       for (const [i, entry] of controls.drive.entries()) arrays.drive[4 * m + i] = alive * action[entry];
-      arrays.trigger[m] =
-        alive * controls.triggers.reduce((bits, entry, bit) => bits | (Number(action[entry] > 0) << bit), 0);
+      arrays.trigger[m] = alive * bits.reduce((held, bit) => held | bit);
       arrays.vent[m] = alive * Number(action[controls.vent] > 0);
-      if (arrays.tables.target_selection) this.chooseTarget(m, action);
-      if (arrays.tables.ewar !== 0) this.switchEwar(m, action[controls.ewar]);
+      if (target_selection) this.chooseTarget(m, action);
+      const may = alive === 1 && ewar_classes[arrays.chassis[m]] && (arrays.withheld[0] & ewar) === 0;
+      const value = may ? action[controls.ewar] : 0;
+      if (ewar !== 0) [arrays.ecm[m], arrays.eccm[m]] = [Number(value > 0 && value <= eccmAbove), Number(value > eccmAbove)]; // prettier-ignore
     }
   }
 
   private chooseTarget(m: number, action: ArrayLike<number>): void {
-    const { arrays } = this;
-    const preferred = arrays.tables.controls.targets.map((entry) => action[entry]);
+    const { alive, team, contact, focus, focus_slot, tables } = this.arrays;
+    const preferred = tables.controls.targets.map((entry) => action[entry]);
     const most = Math.max(...preferred);
     const best = preferred.indexOf(most);
-    const other = arrays.contact[m * arrays.edge("contact", -1) + best];
-    const isTarget =
-      other >= 0 &&
-      most > 0 &&
-      arrays.alive[m] === 1 &&
-      arrays.alive[other] === 1 &&
-      arrays.team[other] !== arrays.team[m];
-    arrays.focus[m] = isTarget ? other : -1;
-    arrays.focus_slot[m] = isTarget ? best : -1;
-  }
-
-  private switchEwar(m: number, value: number): void {
-    const { arrays } = this;
-    const { tables } = arrays;
-    const may =
-      arrays.alive[m] === 1 && tables.ewar_classes[arrays.chassis[m]] && (arrays.withheld[0] & tables.ewar) === 0;
-    arrays.eccm[m] = Number(may && value > f(tables.eccm_above));
-    arrays.ecm[m] = Number(may && value > 0 && value <= f(tables.eccm_above));
+    const other = contact[m * this.arrays.edge("contact", -1) + best];
+    const isTarget = other >= 0 && most > 0 && alive[m] === 1 && alive[other] === 1 && team[other] !== team[m];
+    [focus[m], focus_slot[m]] = isTarget ? [other, best] : [-1, -1];
   }
 }
 
@@ -105,10 +93,8 @@ export function giveOrders(arrays: SensedArrays, given: Given): void {
   for (const [m, [order, named]] of given) {
     requireOrder(arrays, m, order, named);
     if (arrays.order_kind[m] === order && arrays.order_mech[m] === named) continue;
-    arrays.order_kind[m] = order;
-    arrays.order_mech[m] = named;
+    [arrays.order_kind[m], arrays.order_mech[m], arrays.order_since[m]] = [order, named, arrays.decision[0]];
     arrays.order_place.set(arrays.pos.subarray(3 * m, 3 * m + 3), 3 * m);
-    arrays.order_since[m] = arrays.decision[0];
   }
   arrays.run("observe");
 }

@@ -31,11 +31,11 @@ export class Perception {
   readonly ordered: readonly number[];
   /** The map as the pilot knows it, x fastest. */
   readonly knownMaterial: Uint8Array;
-  private read: number; // rows of the journal that were read
+  private read = 0; // rows of the journal that were read
   private sentTick = -1;
-  private killer: number[];
-  private events: number[][];
-  private edits: number[];
+  private killer: number[] = [];
+  private events: number[][] = [];
+  private edits: number[] = [];
   private sensedAt = 0; // tick
   private rows: number[][] = []; // contacts, those in sight first
   private sighted = 0; // contacts in sight
@@ -48,9 +48,8 @@ export class Perception {
   ) {
     const { pack } = arrays.tables;
     this.ordered = Array.from({ length: pack }, (_, i) => mech - (mech % pack) + i);
-    [this.read, this.killer] = [before?.read ?? 0, before?.killer ?? []];
-    [this.events, this.edits] = [before?.events ?? [], before?.edits ?? []];
     this.knownMaterial = before?.knownMaterial ?? materialsOf(arrays);
+    if (before) [this.read, this.killer, this.events, this.edits] = [before.read, before.killer, before.events, before.edits]; // prettier-ignore
     this.sense();
   }
 
@@ -162,7 +161,9 @@ export class Perception {
       const along = f(first + f(i * delta));
       if (along >= end) break;
       const share = f(along / Math.max(length, f(1e-6)));
-      const [x, y, z] = toward.map((d, axis) => Math.floor(f(eye[axis] + f(share * d))));
+      const x = Math.floor(f(eye[0] + f(share * toward[0]))); // no array, since this is called most often
+      const y = Math.floor(f(eye[1] + f(share * toward[1])));
+      const z = Math.floor(f(eye[2] + f(share * toward[2])));
       if (x < 0 || y < 0 || z < 0 || x >= size[0] || y >= size[1] || z >= size[2]) continue;
       if ((plane[8 * (y * row + x) + (z >> 3)] >>> (z & 7)) & 1) return true;
     }

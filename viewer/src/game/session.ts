@@ -134,31 +134,23 @@ export class Session {
   private hello(version: number): void {
     if (version !== PLAY_VERSION)
       throw new Refused(`version is ${version}, expected ${PLAY_VERSION}; reload the page`, "version");
-    const { sim_version } = this.game.simulator.description;
-    const levels = [STILL, ...this.game.pilots.levels];
-    const policies = [...this.game.policies.keys()];
-    const offer = { version, session: RUN, sim_version, seats: 1, levels, policies, parameters: [] };
-    this.around.send({ t: "welcome", ...offer });
+    const { simulator, pilots, policies: flown } = this.game;
+    const [levels, policies] = [[STILL, ...pilots.levels], [...flown.keys()]];
+    const offer = { sim_version: simulator.description.sim_version, levels, policies, parameters: [] };
+    this.around.send({ t: "welcome", version, session: RUN, seats: 1, ...offer });
     this.sendState();
   }
 
   private take(): void {
     const { match } = this;
     if (!match) throw new Refused("no match is played: start one", "seat");
-    this.action = new Int8Array(match.simulator.description.actions.length);
+    const { seat: mech, now: tick } = match;
+    const world = packWorld(match.perception.knownMaterial, match.header.world.size);
+    const { actions } = match.simulator.description;
+    this.action = new Int8Array(actions.length);
     this.seq = this.readSeq = -1;
-    this.around.send({
-      t: "begin",
-      header: seatHeader(match.header, match.seat),
-      world: packWorld(match.perception.knownMaterial, match.header.world.size),
-      mech: match.seat,
-      command: false,
-      key: RUN,
-      tick: match.now,
-      actions: match.simulator.description.actions,
-      tutorial: this.tutorial,
-      opponent: this.opponent,
-    });
+    const begun = { header: seatHeader(match.header, mech), world, mech, command: false, key: RUN, tick, actions };
+    this.around.send({ t: "begin", ...begun, tutorial: this.tutorial, opponent: this.opponent });
     this.seatedAt = this.around.now();
     this.sendState({ note: DRAWING });
     this.sendFrame(true);
