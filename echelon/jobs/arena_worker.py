@@ -59,10 +59,11 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     from echelon.arena.config import ArenaConfig
 
     config = validated(ArenaConfig, read_spec(paths).config["arena"])
-    from echelon.arena.rounds import RoundCallbacks, play_rounds
-    from echelon.arena.store import Store, league_path
-    from echelon.arena.submit import league_env_config
-    from echelon.jobs.shards import Hosts
+    with worker.loading():
+        from echelon.arena.rounds import RoundCallbacks, play_rounds
+        from echelon.arena.store import Store, league_path
+        from echelon.arena.submit import league_env_config
+        from echelon.jobs.shards import Hosts
 
     def on_replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
         name = f"{path.parent.name}/{path.name}"

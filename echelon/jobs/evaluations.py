@@ -206,9 +206,10 @@ class _Abandoned(Exception):
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    from echelon.training.eval_job import EvalMatches
-    from echelon.training.eval_plan import EvalPlan
-    from echelon.training.runtime.devices import resolve_device
+    with worker.loading():
+        from echelon.training.eval_job import EvalMatches
+        from echelon.training.eval_plan import EvalPlan
+        from echelon.training.runtime.devices import resolve_device
 
     plan = EvalPlan.from_dict(read_spec(paths).config.get("eval"))
     require_own_folders(plan, paths)

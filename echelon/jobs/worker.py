@@ -8,13 +8,14 @@ only rank 0 writes records.
 import argparse
 import contextlib
 import faulthandler
+import gc
 import json
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,11 +186,23 @@ class SecondaryRunLink(RunLink):
         return min(LEVEL_ABANDON, self._signals)
 
 
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Collect no garbage while modules are loaded, a third of the time of the simulator's, and never what they made."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     config = config_layers.validate(read_spec(paths).config)
     require_memory(config)
-    from echelon.training import loop
-    from echelon.training.runtime.devices import free_memory
+    with loading():
+        from echelon.training import loop
+        from echelon.training.runtime.devices import free_memory
 
     if (free := free_memory(config.device)) is not None:
         require_gpu_memory(config, free)

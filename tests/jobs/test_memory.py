@@ -1,5 +1,6 @@
 """Memory that a run needs at least: runs of every preset fit, a hostile configuration is refused."""
 
+import gc
 from dataclasses import asdict, replace
 
 import psutil
@@ -114,3 +115,10 @@ def test_errors_of_a_full_gpu_name_options_to_change(error, line):
     assert worker.explain(RuntimeError(error)).startswith(line)
     assert worker.explain(RuntimeError("other")) == "RuntimeError: other"
     assert worker.explain(ValueError("device 'tpu'\ndoes not exist")) == "device 'tpu' does not exist"
+
+
+def test_garbage_is_collected_again_after_modules_that_cannot_be_loaded():
+    with pytest.raises(ImportError), worker.loading():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
