@@ -16,6 +16,7 @@ import { Thumbnails } from "./hud/thumbnails";
 import { Tooltip } from "./hud/tooltip";
 import { HeldKeys, bindKeys, bindPointer, keyTable } from "./input";
 import { Play } from "./play/play";
+import { Watch, verify } from "./play/watch";
 import { FrameMeter, type TierName, parseTier } from "./quality";
 import { formatRoute, parseRoute } from "./routes";
 import { Screen } from "./screen";
@@ -65,7 +66,7 @@ export class App {
   private addressAt = 0;
 
   constructor(root: HTMLElement) {
-    const { state, api, canvas, embedded, framed } = this;
+    const { state, api, canvas, embedded, framed, game } = this;
     document.documentElement.classList.toggle("embedded", embedded !== null);
     document.documentElement.classList.toggle("framed", framed);
     document.documentElement.classList.toggle("unserved", !api.served);
@@ -79,12 +80,17 @@ export class App {
     this.screen = screen;
     this.session = new Session(state, api, (hash) => this.writeAddress(hash));
     const showList = () => this.showList();
-    const play = new Play(state, api, screen, (hash) => (location.hash = hash), showList);
+    const watch = game && new Watch(state, api, game, this.session);
+    const play = new Play(state, api, screen, (hash) => (location.hash = hash), showList, watch);
     this.play = play;
     this.share = new SharePanel(
       state,
       { picture: () => screen.picture(state), tier: () => screen.cost().tier },
-      { file: (id) => api.fileUrl(id), moment: () => (this.updateAddress(), location.href) },
+      {
+        file: (id) => api.fileUrl(id),
+        moment: () => (this.updateAddress(), location.href),
+        verify: game ? (match) => verify(game, api, match) : undefined,
+      },
     );
     const keys = keyTable({
       showList,
@@ -173,6 +179,7 @@ export class App {
 
   /** Open the match that the list has below the open one, the first after the last. */
   private async showNext(): Promise<void> {
+    if (this.play.watching?.next()) return;
     const id = await this.session.nextMatch();
     if (id !== null) location.hash = `#match=${id}`;
   }

@@ -178,6 +178,11 @@ export class Session {
     if (await this.openSource("file", new FileSource(file, this.api), file.name)) this.write("#file");
   }
 
+  /** Open what the page records; returns whether it is open. */
+  show(source: ReplaySource): Promise<boolean> {
+    return this.openSource("file", source);
+  }
+
   async openPage(file: File, route: Route): Promise<void> {
     if (await this.openSource("page", new FileSource(file, this.api))) this.goTo(route);
   }

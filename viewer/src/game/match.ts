@@ -177,7 +177,7 @@ export class PlayedMatch {
   }
 }
 
-/** A new match: a human flies blue's first mech. */
+/** A new match; a human may fly blue's first mech. */
 export interface NewMatch {
   readonly map: Uint8Array;
   readonly mapSeed: number;
@@ -187,15 +187,25 @@ export interface NewMatch {
   readonly about: Partial<Header>;
 }
 
-export function beginMatch(game: Game, { map, mapSeed, seed, mates, hostiles, about }: NewMatch): PlayedMatch {
+/** Begin a match whose `seats` humans fly. */
+export function begin(
+  game: Game,
+  { map, mapSeed, seed, mates, hostiles, about }: NewMatch,
+  seats: readonly number[],
+): { crew: Crew; recording: Recording; arrays: SensedArrays } {
   const { simulator } = game;
   const arrays = sensedArrays(simulator);
   const pilots = Array.from({ length: arrays.mechs }, (_, m) => (2 * m < arrays.mechs ? mates : hostiles));
-  const cast: Cast = { seats: [0], pilots, labels: {} };
+  const cast: Cast = { seats, pilots, labels: {} };
   simulator.start({ map, seed, scripts: scriptsOf(cast) });
   const crew = new Crew(arrays, game, cast);
   crew.start(seed);
-  return new PlayedMatch(simulator, crew, new Recording(simulator, partsOf(arrays, cast, mapSeed, about)), 0);
+  return { crew, recording: new Recording(simulator, partsOf(arrays, cast, mapSeed, about)), arrays };
+}
+
+export function beginMatch(game: Game, match: NewMatch): PlayedMatch {
+  const { crew, recording } = begin(game, match, [0]);
+  return new PlayedMatch(game.simulator, crew, recording, 0);
 }
 
 function partsOf({ team }: SensedArrays, cast: Cast, mapSeed: number, about: Partial<Header>): HeaderParts {

@@ -166,6 +166,11 @@ export class Recording {
     return joined([file, ...end]);
   }
 
+  /** The file without its end, up to the last whole chunk. */
+  get soFar(): Uint8Array {
+    return joined(this.parts);
+  }
+
   private get tick(): number {
     return this.simulator.array("tick")[0];
   }

@@ -286,7 +286,7 @@ export class Session {
   }
 }
 
-function mapSeedOf({ data }: RecordedFile): number {
+export function mapSeedOf({ data }: RecordedFile): number {
   return decodeHeader(payload(data, scanFile(data).header)).map_seed;
 }
 

@@ -5,26 +5,35 @@ import { requestUnpacked } from "../data/request";
 import type { PlayMessage, PlayRequest, PlaySource } from "../protocol.gen";
 import { WorkerLink, serve } from "../workers/link";
 import { Pilots } from "./cast";
-import type { Game } from "./match";
+import type { Game, RecordedFile } from "./match";
 import { Policy, type PolicyDescription } from "./policy";
 import type { PlayDescription } from "./sensed_arrays";
-import { Session } from "./session";
+import { Session, mapSeedOf } from "./session";
 import { Simulator } from "./simulator";
+import { verifyMatch } from "./verify";
+import { playWatched } from "./watched";
 import { type BranchCalls, Brancher } from "./what_if";
 
 /** Messages to the worker of a session: the files to play with first, then requests, `next` for a frame. */
-export type ToSession = { open: GamePage; game: string } | { request: PlayRequest; data: Uint8Array | null } | "next";
+export type ToSession =
+  { open: GamePage; game: string } | { request: PlayRequest; data: Uint8Array | null } | "next" | Watched | Verified;
+/** A match of the page's policy to play in a worker named `watch`, and one to verify there. */
+export type Watched = { opponent: string; seed: number };
+export type Verified = RecordedFile;
 /** Messages of it: those of the session, recordings, and why it cannot play. */
 export type FromSession =
   { message: PlayMessage } | { source: PlaySource; data: Uint8Array } | { failed: string } | { opened: true };
+/** Messages of a worker named `watch`: the recording of its match so far, a verdict, or why there is none. */
+export type FromWatch = { watched: Uint8Array; over: boolean } | { verdict: string } | { failed: string };
 
 const scope = self as unknown as {
   name: string;
   onmessage: ((event: MessageEvent<ToSession>) => void) | null;
-  postMessage(message: FromSession): void;
+  postMessage(message: FromSession | FromWatch): void;
 };
 
 const BRANCH = "branch"; // name of a worker that plays continuations
+const WATCH = "watch"; // and of one that plays matches without a human
 
 async function json<Value>(url: string): Promise<Value> {
   return JSON.parse(new TextDecoder().decode(await requestUnpacked(url))) as Value;
@@ -39,9 +48,10 @@ async function makeGame({ games, policy }: GamePage, name: string): Promise<Game
     requestUnpacked(policy.weights),
   ] as const;
   const [code, about, weights] = await Promise.all(parts);
+  const simulator = await Simulator.load(bytes, described); // first, since it names what a browser lacks
   const flown = await Policy.load(code, about, weights.buffer);
   const pilots = new Pilots(described.play.levels, { [policy.name]: policy.checkpoint });
-  return { simulator: await Simulator.load(bytes, described), pilots, policies: new Map([[policy.name, flown]]) };
+  return { simulator, pilots, policies: new Map([[policy.name, flown]]) };
 }
 
 function branchLink(open: GamePage, game: string): WorkerLink<BranchCalls> {
@@ -51,16 +61,12 @@ function branchLink(open: GamePage, game: string): WorkerLink<BranchCalls> {
 }
 
 function playSession(game: Game, page: GamePage, name: string): void {
-  const { maps } = page.games[name];
   const session = new Session(game, {
     now: () => performance.now(),
     send: (message) => scope.postMessage({ message }),
     keep: (source, data) => scope.postMessage({ source, data }),
-    map: (seed) => {
-      if (maps[seed]) return requestUnpacked(maps[seed]);
-      return Promise.reject(new Error(`map ${seed} is not in this page, expected 0 to ${maps.length - 1}`));
-    },
-    maps: maps.length,
+    map: (seed) => mapOf(page, name, seed),
+    maps: page.games[name].maps.length,
     branches: Math.max(1, navigator.hardwareConcurrency - 1),
     branch: () => branchLink(page, name),
   });
@@ -73,12 +79,39 @@ function playSession(game: Game, page: GamePage, name: string): void {
   scope.postMessage({ opened: true });
 }
 
+/** Return the map file of a seed; throws for one that the page lacks. */
+async function mapOf(page: GamePage, name: string, seed: number): Promise<Uint8Array> {
+  const { maps } = page.games[name];
+  if (maps[seed]) return requestUnpacked(maps[seed]);
+  throw new Error(`map ${seed} is not in this page, expected 0 to ${maps.length - 1}`);
+}
+
+async function answer(game: Game, page: GamePage, name: string, asked: Watched | Verified): Promise<void> {
+  if ("file" in asked) {
+    const { file, data } = asked;
+    const map = await mapOf(page, name, mapSeedOf({ file, data }));
+    return scope.postMessage({ verdict: verifyMatch(game.simulator, file, data, map).text });
+  }
+  const { opponent, seed } = asked;
+  const mapSeed = seed % page.games[name].maps.length;
+  const [mates, hostiles] = [page.policy.name, opponent].map((pilot) => game.pilots.named(pilot));
+  const map = await mapOf(page, name, mapSeed);
+  const match = { map, mapSeed, seed, mates, hostiles, about: { run: "watched" } };
+  playWatched(game, match, (watched, over) => scope.postMessage({ watched, over }));
+}
+
 scope.onmessage = ({ data }) => {
   if (data === "next" || !("open" in data)) return;
   const game = makeGame(data.open, data.game);
   let brancher: Brancher;
-  if (scope.name !== BRANCH) {
-    const failed = (error: Error) => scope.postMessage({ failed: error.message });
+  const failed = (error: Error) => scope.postMessage({ failed: error.message });
+  if (scope.name === WATCH) {
+    const { open, game: name } = data;
+    scope.onmessage = ({ data: next }) => {
+      if (next !== "next" && ("opponent" in next || "file" in next))
+        game.then((made) => answer(made, open, name, next)).catch(failed);
+    };
+  } else if (scope.name !== BRANCH) {
     game.then((made) => playSession(made, data.open, data.game)).catch(failed);
   } else
     serve<BranchCalls>({

@@ -24,6 +24,15 @@ for (const [dtype, type] of Object.entries(TYPES)) BYTES[dtype] = type.BYTES_PER
 
 export type Values = InstanceType<(typeof TYPES)[keyof typeof TYPES]>;
 
+/** A module that returns a vector of 128 bits. */
+const SIMD = Uint8Array.of(
+  ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0],
+  ...[10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
+);
+const NO_SIMD =
+  "this browser has no WebAssembly with SIMD, expected Chrome 91, Firefox 89, Safari 16.4 or newer; recorded matches play";
+const NO_MEMORY = "this device has too little memory left for the game; close other pages, then load this one again";
+
 /** What a match begins with. */
 export interface Begin {
   map: Uint8Array; // a map file
@@ -43,8 +52,11 @@ export class Simulator {
   }
 
   static async load(module: BufferSource, description: Description): Promise<Simulator> {
-    const { instance } = await WebAssembly.instantiate(module, {});
-    return new Simulator(description, instance.exports);
+    if (!globalThis.WebAssembly?.validate(SIMD)) throw new Error(NO_SIMD);
+    const made = WebAssembly.instantiate(module, {}).catch((error: unknown) => {
+      throw error instanceof RangeError ? new Error(NO_MEMORY) : error;
+    });
+    return new Simulator(description, (await made).instance.exports);
   }
 
   private get memory(): ArrayBuffer {

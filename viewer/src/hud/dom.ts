@@ -147,6 +147,7 @@ export const ICONS = {
   settings: "M4 7h9M19 7h1M4 17h1M11 17h9M16 4.500a2.500 2.500 0 1 0 .1 0M8 14.500a2.500 2.500 0 1 0 .1 0",
   fullscreen: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
   close: "M6 6l12 12M18 6L6 18",
+  verify: "M4 12l5 5L20 6",
   first: "M2 12s4-7 10-7 10 7 10 7-4 7-10 7-10-7-10-7zM12 9a3 3 0 1 0 .1 0",
   free: "M3 11l18-8-8 18-2-8z",
   director: "M4 9h12v10H4zM16 13l5-3v8l-5-3M6 9l2-4 4 4 2-4",

@@ -134,7 +134,7 @@ export class Cockpit {
     ]);
     this.cardButtons = {
       next: textButton("", () => play.challenge(this.challenge), "button wide framed primary"),
-      coach: textButton("My mistakes, measured", () => actions.coach(), "button wide framed"),
+      coach: textButton("My mistakes, measured", () => actions.coach(), "button wide framed asks-coach"),
       watch: textButton("Watch the recording", () => actions.watch(), "button wide framed"),
       again: textButton("The same map again", () => play.restart(), "button wide framed"),
       leave: textButton("Leave", () => actions.leave(), "button wide framed"),

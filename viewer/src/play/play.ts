@@ -1,7 +1,7 @@
 // Playing in the browser: connects session, devices, cockpit and dialogs, and adds the buttons of the match page.
 
 import type { Api } from "../client";
-import { type GamePage, gamePage } from "../data/game_page";
+import type { GamePage } from "../data/game_page";
 import { ServerSource } from "../data/source";
 import { ChunkStore } from "../data/store";
 import { Dialogs } from "../hud/dialogs";
@@ -19,6 +19,7 @@ import { type Connect, PlaySession } from "./session";
 import { StartForm } from "./start_form";
 import { recall, remember } from "../storage";
 import { TakeOverDialog } from "./take_over";
+import type { Watch } from "./watch";
 import { WhatIfPanel } from "./what_if";
 import { WorkerSocket } from "./worker_socket";
 
@@ -64,9 +65,10 @@ export class Play {
     screen: Screen,
     private readonly go: (hash: string) => void,
     private readonly showList: () => void,
+    readonly watching: Watch | null = null,
   ) {
-    const game = (this.game = gamePage());
-    const inPage: Connect = (_, events) => new WorkerSocket(game!, api, events);
+    const game = (this.game = watching?.page ?? null);
+    const inPage: Connect = (name, events) => new WorkerSocket(game!, api, events, name || undefined);
     this.session = new PlaySession(state, api.playUrl(), game ? inPage : undefined);
     this.cockpit = new Cockpit(state, this.session, () => this.input, {
       showControls: () => this.showControls(),
@@ -86,7 +88,7 @@ export class Play {
     cockpit.surface.after(this.input.pad.stick);
     this.command = new CommandView(state, session, screen, () => this.input.controls);
     this.controls = new ControlsPanel(this.input);
-    this.startForm = new StartForm(session);
+    this.startForm = new StartForm(session, watching);
     this.takeOver = new TakeOverDialog(state, session);
     this.whatIf = new WhatIfPanel(state, session, {
       find: (source) => this.find(source),
@@ -148,6 +150,7 @@ export class Play {
     this.command.update(now);
     this.takeOver.update();
     this.startForm.update();
+    this.watching?.update(now);
     this.whatIf.update();
     if (this.state.flying && !this.takeOver.root.hidden) this.takeOver.close();
     this.askCoach();

@@ -1,43 +1,70 @@
-// The part of the list of matches that starts one to fly: the tutorial, or an opponent of the ladder.
+// The part of the list of matches that starts one to fly: the tutorial, or an opponent of the ladder. On a page without a
+// server also the size of the game, and matches to watch.
 
-import { el, setText, textButton } from "../hud/dom";
+import { el, field, option, setText, textButton } from "../hud/dom";
 import { LADDER, climbed } from "./ladder";
 import type { PlaySession } from "./session";
 import { sessionProblem } from "./take_over";
+import type { Watch } from "./watch";
 
 const TUTORIAL = "still"; // opponent of the tutorial
 
 export class StartForm {
   readonly root: HTMLElement;
   private readonly note = el("span", { class: "soft", attributes: { role: "status" } });
+  private readonly watchNote = el("span", { class: "soft", attributes: { role: "status" } });
+  private readonly fly: HTMLElement;
   private readonly rungs: readonly HTMLButtonElement[];
+  private readonly game = el("select", { aria: { label: "Mechs of a team" } });
 
-  constructor(private readonly play: PlaySession) {
+  constructor(
+    private readonly play: PlaySession,
+    private readonly watch: Watch | null = null,
+  ) {
     const rung = (name: string, opponent: string) => textButton(name, () => play.challenge(opponent), "button framed");
     this.rungs = LADDER.map((name) => rung(name, name));
-    this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, [
-      el("h2", { text: "Fly a mech" }),
-      this.note,
-      el("div", { class: "ladder" }, [rung("Tutorial", TUTORIAL), ...this.rungs]),
-    ]);
+    this.fly = el("div", { class: "ladder" }, [rung("Tutorial", TUTORIAL), ...this.rungs]);
+    const parts = [el("h2", { text: "Fly a mech" }), this.note, this.fly];
+    this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, parts);
+    if (watch) this.addWatch(watch);
+  }
+
+  private addWatch({ page }: Watch): void {
+    const games = Object.keys(page.games);
+    this.game.append(...games.map((name) => option(name, name.replace("v", " against "))));
+    this.game.addEventListener("change", () => this.play.connect(this.game.value, false));
+    const levels = LADDER.slice(0, -1).map((level) =>
+      textButton(level, () => this.watch?.begin(this.game.value, level), "button framed"),
+    );
+    this.fly.before(...(games.length > 1 ? [field("Mechs", this.game)] : []));
+    this.root.append(
+      el("h2", { text: `Watch ${page.policy.name}` }),
+      this.watchNote,
+      el("div", { class: "ladder" }, levels),
+    );
   }
 
   update(): void {
-    const { play } = this;
+    const { play, watch } = this;
     const waits = play.phase === "connecting"; // the form has its place before the session answers
-    this.root.hidden = play.phase !== "ready" && !waits;
+    this.root.hidden = play.phase !== "ready" && !waits && watch === null;
     if (this.root.hidden) return;
     const beaten = climbed();
     this.rungs.forEach((rung, i) => {
-      setText(rung, i < beaten ? `✓ ${LADDER[i]}` : LADDER[i]);
+      const name = i === LADDER.length - 1 ? (watch?.page.policy.name ?? LADDER[i]) : LADDER[i];
+      setText(rung, i < beaten ? `✓ ${name}` : name);
       rung.classList.toggle("primary", i === beaten);
     });
-    for (const rung of this.root.querySelectorAll("button")) rung.disabled = waits;
+    for (const rung of this.fly.querySelectorAll("button")) rung.disabled = play.phase !== "ready";
     const next = LADDER[beaten];
     const order = next
       ? `Opponents from weak to strong; your next one is ${next}. You fly with keyboard and mouse, gamepad or touch.`
       : "You have beaten every opponent of the ladder.";
     setText(this.note, play.problem || play.progress || (waits ? sessionProblem(play) : order));
     this.note.classList.toggle("problem-line", play.problem !== "");
+    if (!watch) return;
+    const told = watch.waits ? "The match begins …" : "Against a level, one match after the other.";
+    setText(this.watchNote, watch.problem || told);
+    this.watchNote.classList.toggle("problem-line", watch.problem !== "");
   }
 }

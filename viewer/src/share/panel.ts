@@ -18,6 +18,8 @@ export interface ViewCapture {
 
 export interface Addresses {
   file(id: string): string;
+  /** Play a match again; return in one line whether it is as recorded. Absent where a server has the matches. */
+  verify?(match: MatchState): Promise<string>;
   moment(): string;
 }
 
@@ -53,6 +55,8 @@ export class SharePanel {
     icon(ICONS.download),
     el("span", { text: "Download the replay (.ecr)" }),
   ]);
+  private readonly verdict = el("span");
+  private verified: MatchState | null = null; // match whose verdict is shown
   private readonly filmed = el("div", { class: "film-progress small" });
   private readonly filmBar = el("i");
   private readonly filmText = el("span");
@@ -71,6 +75,8 @@ export class SharePanel {
       return made;
     };
     this.link = row(ICONS.link, "Copy a link to this moment", () => void this.copy());
+    const verify = textButton("", () => void this.showVerdict(), "share-row");
+    verify.append(icon(ICONS.verify), this.verdict);
     this.films = FILMS.map((shape) => row(ICONS.film, shape.label, () => void this.makeFilm(shape)));
     this.filmed.hidden = true;
     this.filmed.append(
@@ -85,6 +91,7 @@ export class SharePanel {
       ...this.films,
       this.filmed,
       this.file,
+      ...(addresses.verify ? [verify] : []),
       this.noLink,
       this.note,
     ]);
@@ -100,6 +107,7 @@ export class SharePanel {
     this.link.hidden = match.id === "file";
     this.noLink.hidden = match.id !== "file";
     this.file.hidden = !inCatalogue(match);
+    if (this.verified !== match) setText(this.verdict, "Verify: play it again, bit for bit");
     // highlights tell the match
     const filmable = this.film === null && mayShow(this.state, lastTick(match));
     for (const row of this.films) row.hidden = !filmable;
@@ -137,6 +145,15 @@ export class SharePanel {
       this.film = null;
       this.showFilm(false);
     }
+  }
+
+  private async showVerdict(): Promise<void> {
+    const { match } = this.state;
+    if (!match || this.verified === match) return;
+    const tell = (text: string) => this.verified === match && setText(this.verdict, text);
+    this.verified = match;
+    tell("The match is played again …");
+    tell(await this.addresses.verify!(match).catch(errorText));
   }
 
   private showFilm(making: boolean): void {
