@@ -6,7 +6,7 @@ import * as control from "./control";
 import { mergeFirstPage, appendPage } from "./data/matches";
 import { Prefetcher } from "./data/prefetch";
 import { ApiError } from "./data/request";
-import { FileSource, type OpenedMatch, type ReplaySource, ServerSource } from "./data/source";
+import { FileSource, type OpenedMatch, type ReplaySource, sourceOf } from "./data/source";
 import { BEHIND, ChunkStore, chunkAt } from "./data/store";
 import { KillFacts } from "./data/kill_facts";
 import { MatchScan } from "./data/match_scan";
@@ -117,8 +117,7 @@ export class Session {
 
   /** Open a match of the catalogue at the moment of a route. */
   async open(id: string, route: Route): Promise<void> {
-    const file = this.api.fileOf(id);
-    const source = file ? new FileSource(file, this.api) : new ServerSource(this.api, id);
+    const source = sourceOf(this.api, id);
     this.state.followNewest = route.newest !== undefined;
     this.awaitedRun = route.newest ?? "";
     if (await this.openSource(id, source)) return this.goTo(route);

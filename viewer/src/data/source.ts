@@ -148,3 +148,9 @@ export class FileSource implements ReplaySource {
     this.worker.close();
   }
 }
+
+/** Return the source of a match: its file where a page carries it, else the server. */
+export function sourceOf(api: Api, id: string): FileSource | ServerSource {
+  const file = api.fileOf(id);
+  return file ? new FileSource(file, api) : new ServerSource(api, id);
+}

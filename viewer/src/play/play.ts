@@ -2,7 +2,7 @@
 
 import type { Api } from "../client";
 import type { GamePage } from "../data/game_page";
-import { ServerSource } from "../data/source";
+import { type ReplaySource, sourceOf } from "../data/source";
 import { ChunkStore } from "../data/store";
 import { Dialogs } from "../hud/dialogs";
 import { el, wordButton } from "../hud/dom";
@@ -56,7 +56,7 @@ export class Play {
   private readonly whatIf: WhatIfPanel;
   private readonly dialogs: Dialogs;
   private toCoach = ""; // match whose mistakes are asked for as soon as it is open, "" for none
-  private ghosts: { match: MatchState; sources: ServerSource[] } | null = null;
+  private ghosts: { match: MatchState; sources: ReplaySource[] } | null = null;
 
   /** `go` opens an address of the viewer, `showList` the list. */
   constructor(
@@ -238,7 +238,7 @@ export class Play {
   ): Promise<void> {
     this.removeGhosts();
     if (ids.length === 0) return;
-    const sources = ids.map(({ id }) => new ServerSource(this.api, id));
+    const sources = ids.map(({ id }) => sourceOf(this.api, id));
     this.ghosts = { match, sources };
     const opened = await Promise.all(sources.map((source) => source.open().catch(() => null)));
     if (this.ghosts?.sources !== sources) return;
