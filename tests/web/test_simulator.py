@@ -72,7 +72,7 @@ def test_small_programs_play_as_native_ones(moving, tmp_path):
         move()
         native.append(digest_of(moving, names))
     moved = np.abs(moving.numpy("pos") - began).max(axis=(0, 2))
-    assert (moved > 0.5).all(), f"every mech moves: {moved}"
+    assert (moved > 0.25).all(), f"every mech moves: {moved}"
     assert first_difference(native, played.arrays) is None
     assert len(set(native)) == TURNS + 1
 

@@ -30,7 +30,8 @@ const SIMD = Uint8Array.of(
   ...[10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
 );
 const NO_SIMD =
-  "this browser has no WebAssembly with SIMD, expected Chrome 91, Firefox 89, Safari 16.4 or newer; recorded matches play";
+  "this browser has no WebAssembly with SIMD, expected Chrome 91, Firefox 89, Safari 16.4 or newer; " +
+  "recorded matches play";
 const NO_MEMORY = "this device has too little memory left for the game; close other pages, then load this one again";
 
 /** What a match begins with. */
