@@ -254,7 +254,7 @@ export class Session {
     try {
       around.send({ t: "progress", id, done: 0, total, text: "reconstructing the moment" });
       const map = await around.map(mapSeedOf(recorded));
-      const plan = { tick, seed, pilots, without, windowS: window_s };
+      const plan = { tick, seed, pilots, without, window_s };
       const [{ side, ...moment }] = await Promise.all(
         links.map((link) => link.request("open", { recorded, plan, map })),
       );

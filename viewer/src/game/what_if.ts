@@ -1,7 +1,7 @@
 // Continuations of a recorded match from a moment: the counterpart of echelon/arena/branch.py. Each starts from the state
 // at the moment with a seed of its own, and depends on its number alone.
 
-import { type PlayEffect, type PlaySide, REASONS, WINNERS } from "../protocol.gen";
+import { type PlayEffect, type PlaySide, type PlayWhatIf, REASONS, WINNERS } from "../protocol.gen";
 import { type Game, Moment, type RecordedFile } from "./match";
 import { loadState, saveState } from "./match_state";
 import type { Step } from "./replayed";
@@ -12,14 +12,8 @@ const RUN_STREAM = 7; // of random draws
 const SEED_SALT = 0x9e3779b9;
 const KEY_STEPS = [[0x85ebca6b, 1], [0xc2b2ae35, 2], [0x27d4eb2f, 3], [0x165667b1, 4]] as const; // prettier-ignore
 
-/** What to continue, and how. */
-export interface BranchPlan {
-  readonly tick: number;
-  readonly seed: number;
-  readonly pilots: Record<string, string>;
-  readonly without: string; // mech that stands still in the window, "" none
-  readonly windowS: number;
-}
+/** What to continue, and how; the mech `without` stands still in the window. */
+export type BranchPlan = Required<Pick<PlayWhatIf, "tick" | "seed" | "pilots" | "without" | "window_s">>;
 
 /** How one continuation ended. */
 export interface Continuation {
@@ -88,7 +82,7 @@ export class Brancher {
     moment.resume(seedOf(plan.seed, tick, number), this.isMean);
     const changed = { set: cast.labels, still: mech < 0 ? [] : [plan.without], seed: plan.seed };
     const recording = records ? moment.record(changed, { created }) : null;
-    const window = Math.max(1, Math.round((plan.windowS * tick_hz) / frame_ticks)) * frame_ticks;
+    const window = Math.max(1, Math.round((plan.window_s * tick_hz) / frame_ticks)) * frame_ticks;
     const steps = recorded.steps(tick, mech < 0 ? tick : tick + window);
     while (moment.arrays.over[0] === 0) {
       crew.act();
