@@ -22,7 +22,6 @@ from echelon.env import layout
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer
-from echelon.training.ppo.optimizer import Adam
 from echelon.training.starting_point import RETURN_STATISTICS, plain_statistics
 from echelon.training.weights import export_policy_weights
 
@@ -99,7 +98,7 @@ class _Learner:
     def __init__(self, policy: FlatPolicy, config: RunConfig) -> None:
         self.policy, self.config = policy, config
         self.returns = ReturnNormalizer()
-        self.optimizer = Adam([{"params": list(policy.parameters()), "lr": config.ppo.lr}], config.ppo.adam_eps)
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.ppo.lr, eps=config.ppo.adam_eps)
         self._generator = torch.Generator().manual_seed(config.seed)
 
     def epoch(self, demos: Demonstrations, *, first: bool) -> tuple[float, float]:
@@ -130,7 +129,7 @@ class _Learner:
             losses = torch.stack([scores.imitation_losses, 0.5 * errors.square(), torch.ones_like(alive)]) * alive
             sums = losses.sum((1, 2))
             imitation, value, _ = sums / count
-            self.optimizer.zero_grad()
+            self.optimizer.zero_grad(set_to_none=True)
             (self.config.teacher.imitation_coef * imitation + self.config.ppo.vf_coef * value).backward()
             nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.ppo.max_grad_norm)
             self.optimizer.step()

@@ -20,7 +20,7 @@ from echelon.config import PPOConfig
 from echelon.rl.actor_critic import CRITIC_GAIN, init_linear
 from echelon.rl.packed_obs import in_turn
 from echelon.rl.regime import Regime
-from echelon.training.ppo.optimizer import Adam, load_moments, saved_state
+from echelon.training.ppo.optimizer import load_moments, saved_state
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.devices import upload
 from echelon.training.runtime.process_group import ProcessGroup
@@ -83,7 +83,7 @@ class CriticTrainer:
         self.critic, self._config, self._group = critic, config, group
         group.broadcast_module(critic)
         self._parameters = list(critic.parameters())
-        self._optimizer = Adam([{"params": self._parameters, "lr": 0.0}], config.adam_eps)
+        self._optimizer = torch.optim.Adam(self._parameters, eps=config.adam_eps, fused=True)
         # a device has one queue of work, that of the calling thread
         self._each, self._most = (pool.map, STATES_OF_THREAD) if regime.packs else (in_turn, STATES_OF_DEVICE)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from echelon.rl.obs_norm import ObsNormalizer
@@ -21,7 +22,7 @@ from echelon.training.ppo.graph.update import GraphUpdate
 from echelon.training.ppo.host.steps import HostSteps
 from echelon.training.ppo.host.update import HostUpdate
 from echelon.training.ppo.losses import Gradients, Report, UpdateStats
-from echelon.training.ppo.optimizer import Adam, LearningRate
+from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
@@ -67,7 +68,7 @@ def make_steps(parts: RolloutParts) -> Steps:
 
 def make_update(
     gradients: Gradients,
-    optimizer: Adam,
+    optimizer: torch.optim.Adam,
     learning_rate: LearningRate,
     pool: ThreadPool,
     group: ProcessGroup,

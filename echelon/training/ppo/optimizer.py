@@ -15,76 +15,29 @@ from echelon.rl.weights import load_weights
 CRITIC = "critic"
 
 
-class Adam:
-    """Fused Adam (Kingma and Ba, 2015), which a captured graph may step.
-
-    That of ``torch.optim`` computes the same, and loads torch's compiler: three seconds of each start.
-    """
-
-    def __init__(self, groups: list[dict[str, Any]], eps: float) -> None:
-        self.param_groups = [{"eps": eps, **group} for group in groups]
-        self.state: dict[Tensor, dict[str, Tensor]] = {}
-        self.found_inf: Tensor | None = None
-        """1 on the device where a step changes nothing, 0 where it does."""
-
-    @property
-    def parameters(self) -> list[Tensor]:
-        return [parameter for group in self.param_groups for parameter in group["params"]]
-
-    def zero_grad(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    @torch.no_grad()
-    def step(self) -> None:
-        for group in self.param_groups:
-            stepped = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if not stepped:
-                continue
-            for parameter in stepped:
-                if parameter not in self.state:
-                    moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
-                    self.state[parameter] = {"step": torch.zeros((), device=parameter.device), **moments}
-            steps, means, squares = (
-                [self.state[parameter][name] for parameter in stepped] for name in ("step", "exp_avg", "exp_avg_sq")
-            )
-            torch._foreach_add_(steps, 1)  # pyright: ignore[reportPrivateImportUsage]
-            torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]
-                stepped, [parameter.grad for parameter in stepped], means, squares, [], steps, lr=group["lr"],
-                beta1=0.9, beta2=0.999, weight_decay=0.0, eps=group["eps"], amsgrad=False, maximize=False,
-                found_inf=self.found_inf,
-            )  # fmt: skip
-            if self.found_inf is not None:
-                torch._foreach_sub_(steps, [self.found_inf] * len(steps))  # pyright: ignore[reportPrivateImportUsage]
-
-
-def make_optimizer(model: nn.Module, config: PPOConfig) -> Adam:
+def make_optimizer(model: nn.Module, config: PPOConfig, *, capturable: bool = False) -> torch.optim.Adam:
     """Return Adam of a model's parameters; the base group and that of the value head have their learning-rate factor.
 
-    Learning rates lie on the device.
+    Learning rates lie on the device; ``capturable`` lets a captured graph step Adam.
     """
     base, critic = [], []
     for name, parameter in model.named_parameters():
         (critic if CRITIC in name.split(".") else base).append(parameter)
     groups = [
-        {"params": params, "lr": torch.zeros((), device=base[0].device), "lr_mult": factor}
+        {"params": params, "lr": torch.zeros((), device=base[0].device), "lr_mult": factor, "capturable": capturable}
         for params, factor in ((base, 1.0), (critic, config.critic_lr_mult))
     ]
-    return Adam(groups, config.adam_eps)
+    return torch.optim.Adam(groups, eps=config.adam_eps, fused=True)
 
 
-def saved_state(optimizer: Adam) -> dict[str, Any]:
-    parameters = enumerate(optimizer.parameters)
-    return {"adam": {str(number): optimizer.state[each] for number, each in parameters if each in optimizer.state}}
+def saved_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    return {"adam": {str(number): row for number, row in optimizer.state_dict()["state"].items()}}
 
 
-def load_moments(optimizer: Adam, state: dict[str, Any]) -> None:
+def load_moments(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
     """Load the moments of a saved optimizer; options stay those of ``optimizer``."""
-    optimizer.state = {
-        parameter: {name: value.to(parameter) for name, value in row.items()}
-        for number, parameter in enumerate(optimizer.parameters)
-        if (row := state["adam"].get(str(number)))
-    }
+    moments = {int(number): row for number, row in state["adam"].items()}
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 LR_FACTOR_START = 0.01
@@ -103,7 +56,7 @@ class LearningRate:
     All lies on the device.
     """
 
-    def __init__(self, optimizer: Adam, config: PPOConfig, device: torch.device) -> None:
+    def __init__(self, optimizer: torch.optim.Adam, config: PPOConfig, device: torch.device) -> None:
         self._groups, self.target = lambda: optimizer.param_groups, config.kl_lr_target
         self.factor = torch.tensor(LR_FACTOR_START, device=device)
         self._scheduled = torch.tensor(config.lr, device=device)

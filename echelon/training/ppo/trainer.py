@@ -73,7 +73,7 @@ class PPOTrainer:
         self.group = group or ProcessGroup()
         self.return_normalizer = ReturnNormalizer(device=self.device, group=self.group)
         self.gradients = Gradients(model, config, self.device, self._terms, self._coefficients)
-        self.optimizer = make_optimizer(model, config)
+        self.optimizer = make_optimizer(model, config, capturable=self.gradients.captures)
         self.learning_rate = LearningRate(self.optimizer, config, self.device)
         self._pool = pool or ThreadPool(1)
         self.minibatch_update = make_update(

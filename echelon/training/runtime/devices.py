@@ -48,10 +48,7 @@ def free_memory(name: str) -> int | None:
 
 def set_determinism(device: torch.device, deterministic: bool) -> None:
     """Allow only deterministic operations, or let cuDNN search for its fastest kernels; make ``device`` current."""
-    if deterministic:
-        torch.use_deterministic_algorithms(True)
-    else:
-        torch.set_deterministic_debug_mode("default")  # the other function loads torch's compiler
+    torch.use_deterministic_algorithms(deterministic)
     if device.type != "cuda":
         return
     if device.index is not None:

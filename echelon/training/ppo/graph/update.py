@@ -29,7 +29,7 @@ from echelon.rl.packed_obs import PackedRollout
 from echelon.training.normalization import ReturnNormalizer, update_obs_normalizer_stepwise
 from echelon.training.ppo.graph.capture import WARM_UP, CudaGraphCache
 from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats
-from echelon.training.ppo.optimizer import Adam, LearningRate
+from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, chunk_spans
 from echelon.training.runtime.devices import read, read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -107,7 +107,7 @@ class GraphUpdate:
     def __init__(
         self,
         gradients: Gradients,
-        optimizer: Adam,
+        optimizer: torch.optim.Optimizer,
         learning_rate: LearningRate,
         report: Report,
         record: Record | None = None,
@@ -167,7 +167,7 @@ class GraphUpdate:
             self.clear()
 
     def train(self, batches: Iterable[Minibatch], count: int, where: str) -> None:
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=True)
         for index, batch in enumerate(batches):
             self._places.append(f"{where}, minibatch {index}")
             steps = (index + 1) % self.config.grad_accum_steps == 0 or index == count - 1
@@ -233,7 +233,7 @@ class GraphUpdate:
     def _bind(self) -> None:
         for parameter, total, used in zip(self.gradients.parameters, self._sums, self._used, strict=True):
             parameter.grad = total if used else None
-        self.optimizer.found_inf = self._found_inf
+        self.optimizer.grad_scale, self.optimizer.found_inf = None, self._found_inf  # pyright: ignore
 
     def _warm_up(self, inputs: Minibatch) -> None:
         """Let libraries choose kernels and the optimizer allocate its moments; no weight or moment changes."""

@@ -18,7 +18,7 @@ from echelon.training.normalization import ReturnNormalizer, update_obs_normaliz
 from echelon.training.ppo.graph.capture import CudaGraphCache
 from echelon.training.ppo.host.program import ProgramGradients, trains_by_program
 from echelon.training.ppo.losses import Gradient, Gradients, LossTerms, Report, UpdateStats, summed
-from echelon.training.ppo.optimizer import Adam, LearningRate
+from echelon.training.ppo.optimizer import LearningRate
 from echelon.training.rollout import Minibatch, RolloutBuffer, Unit, micro_batch_slices
 from echelon.training.runtime.devices import read_scalars
 from echelon.training.runtime.process_group import ProcessGroup
@@ -34,7 +34,7 @@ class HostUpdate:
     def __init__(
         self,
         gradients: Gradients,
-        optimizer: Adam,
+        optimizer: torch.optim.Optimizer,
         learning_rate: LearningRate,
         pool: ThreadPool,
         group: ProcessGroup,
@@ -160,7 +160,7 @@ class HostUpdate:
         self._group.average([gradient])
         gradient.mul_(1.0 / max(self._rows, 1.0))
         self._rows = 0.0
-        scaler.unscale_(self.optimizer)  # pyright: ignore[reportArgumentType]
+        scaler.unscale_(self.optimizer)
         norm = float(gradient.norm())
         gradient.mul_(min(1.0, most / (norm + CLIP_EPS)))
         if math.isfinite(norm):
@@ -170,11 +170,11 @@ class HostUpdate:
         else:
             self._report(f"gradient norm at {location}", None)
         if math.isfinite(norm) or scaler.is_enabled():
-            scaler.step(self.optimizer)  # pyright: ignore[reportArgumentType]
+            scaler.step(self.optimizer)
             scaler.update()
             increment_version(self.gradients.parameters)  # which a fused optimizer does not
         self._clear()
 
     def _clear(self) -> None:
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=True)
         self._gradient.zero_()
