@@ -69,7 +69,7 @@ def played(tmp_path_factory) -> Path:
     pilots = {"mates": level_pilot("expert"), "hostiles": level_pilot("medium")}
     match = begin_match(NewMatch(env=small_game(seconds=4.0), seed=3, **pilots), path, {})
     while not match.over:
-        match.tick(np.full((1, 26), 40, np.int8))
+        match.tick(np.full((1, 18), 40, np.int8))
     match.finish()
     return path
 

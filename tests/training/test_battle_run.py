@@ -62,7 +62,7 @@ def test_load_policy_builds_no_environment(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.training.vec_env.VectorEnv.__init__", lambda *_: pytest.fail("built an environment"))
     loaded = load_policy(found.path)
     action, _ = loaded.policy.act(torch.zeros(3, loaded.policy.obs_dim), loaded.policy.initial_state(3), torch.ones(3))
-    assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"
+    assert action.shape == (3, 18) and loaded.meta["kind"] == "suite"
 
 
 def test_eval_ladder_and_heat_maps_of_trained_policy(tmp_path, capsys, jobs_in_process):

@@ -38,7 +38,7 @@ def test_discounted_returns_stop_at_the_end_of_an_episode():
 def recording(tmp_path) -> Path:
     """A recording whose trigger follows the first column of the observation and whose reward is 1."""
     rng = np.random.default_rng(0)
-    sizes = {"obs_dim": layout.obs_dim(ENV), "action_dim": 26}
+    sizes = {"obs_dim": layout.obs_dim(ENV), "action_dim": 18}
     arrays = empty_arrays(steps=STEPS, rows=ROWS, **sizes)
     arrays["obs"][..., :] = rng.normal(0, 0.3, arrays["obs"].shape)
     arrays["actions"].fill(-127)

@@ -185,7 +185,7 @@ def test_step_beside_the_rollout_is_put_into_its_row():
 
 def test_schedule_stays_at_its_last_opponent():
     schedule = OpponentSchedule(2, torch.device("cpu"))
-    policy = build_model(ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16), 8, 26)
+    policy = build_model(ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16), 8, 18)
     schedule.begin([["a", "b", "c"], ["self"] * 3], {"b": policy}.get, torch.tensor([0, 0]).numpy())
     over = torch.tensor([True, False])
     for expected in ("b", "c", "c"):

@@ -34,7 +34,7 @@ SUITE_DIM = FLAT_OBS_DIM + END_WIDTH
 def suite_of(recurrence="mingru"):
     torch.manual_seed(0)
     model = ModelConfig(hidden_dim=8, lstm_hidden_dim=8, action_head="hybrid", recurrence=recurrence)
-    return build_model(model, SUITE_DIM, 26)
+    return build_model(model, SUITE_DIM, 18)
 
 
 def suite_rollout_of(model, share: float = 0.3) -> RolloutBuffer:

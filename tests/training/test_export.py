@@ -62,7 +62,7 @@ def test_onnx_export_matches_policy(tmp_path, kind, head):
     assert export_policy(loaded(kind, head), path, "onnx") < 1e-5
     model = onnx.load(str(path))
     onnx.checker.check_model(model)
-    assert json.loads({p.key: p.value for p in model.metadata_props}["echelon"])["action_dim"] == 26
+    assert json.loads({p.key: p.value for p in model.metadata_props}["echelon"])["action_dim"] == 18
     assert [i.name for i in model.graph.input] == list(export.INPUTS)
 
 

@@ -85,7 +85,7 @@ class Idle(StatelessPolicy):
     """A policy that does nothing."""
 
     def act(self, obs, state, done, noise=None):
-        return torch.zeros(len(obs), 26), state
+        return torch.zeros(len(obs), 18), state
 
     def estimate(self, obs, state, done):
         return torch.full((len(obs),), EXPECTED), torch.full((len(obs), len(CHANCES)), 0.5)

@@ -272,8 +272,8 @@ def test_task_parallel_env_reports_the_outcome_and_drops_dead_agents():
     assert {info["outcome"] for info in infos.values()} <= {-1, 0, 1} and infos
     assert made.step({}) == ({}, {}, {}, {}, {})
     with pytest.raises(ValueError, match="agent 'red_0' does not exist, expected one of blue_0 .. blue_4"):
-        made.step({"red_0": np.zeros(26)})
-    with pytest.raises(ValueError, match=r"action of blue_0 has shape \(2,\), expected \(26,\)"):
+        made.step({"red_0": np.zeros(18)})
+    with pytest.raises(ValueError, match=r"action of blue_0 has shape \(2,\), expected \(18,\)"):
         made.reset(seed=0) and made.step({"blue_0": np.zeros(2)})
     made.close()
 
@@ -291,7 +291,7 @@ def test_evaluate_takes_functions_and_policies_as_opponents(tmp_path):
 
     def act(observations, first):
         shapes.add((observations.shape[0], bool(first.all())))
-        return np.zeros((len(observations), 26))
+        return np.zeros((len(observations), 18))
 
     stats = echelon.evaluate(act, "hard", env=SMALL, seeds=2)
     assert stats.episodes == 4 and stats.win_rate == 0.0 and shapes == {(20, True), (20, False)}
