@@ -53,7 +53,7 @@ export async function requestBytes(url: string): Promise<Uint8Array<ArrayBuffer>
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-/** Return the body of a response, unpacked if it is compressed; hosts that announce the compression have unpacked it. */
+/** Return the body of a response, unpacked if it is compressed; hosts that announce that have unpacked it. */
 export async function requestUnpacked(url: string): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await requestBytes(url);
   if (GZIP.some((byte, i) => bytes[i] !== byte)) return bytes;

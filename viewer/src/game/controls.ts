@@ -1,5 +1,5 @@
-// Controls of human pilots and orders, written into the simulator's arrays: the counterparts of echelon/env/seats.py and
-// of Engine.give_orders. An input is an action vector in steps of 1/127; inputs of a tick are those of all seats, `[S, A]`.
+// Controls of human pilots and orders, written into the simulator's arrays: the counterparts of echelon/env/seats.py
+// and of Engine.give_orders. An input is an action vector in steps of 1/127; those of a tick are of all seats, `[S, A]`.
 
 import { PLAY_ORDERS } from "../protocol.gen";
 import type { SensedArrays } from "./sensed_arrays";
@@ -62,7 +62,8 @@ export class Seats {
       if (target_selection) this.chooseTarget(m, action);
       const may = alive === 1 && ewar_classes[arrays.chassis[m]] && (arrays.withheld[0] & ewar) === 0;
       const value = may ? action[controls.ewar] : 0;
-      if (ewar !== 0) [arrays.ecm[m], arrays.eccm[m]] = [Number(value > 0 && value <= eccmAbove), Number(value > eccmAbove)]; // prettier-ignore
+      if (ewar !== 0)
+        [arrays.ecm[m], arrays.eccm[m]] = [Number(value > 0 && value <= eccmAbove), Number(value > eccmAbove)];
     }
   }
 

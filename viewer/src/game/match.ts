@@ -58,7 +58,12 @@ export class Crew {
   act(): void {
     const { alive } = this.arrays;
     const [obs, actions] = [this.arrays.obs as Float32Array, this.arrays.actions as Float32Array];
-    for (const { policy, mechs } of this.flown) policy.act(mechs.filter((m) => alive[m] === 1), obs, actions); // prettier-ignore
+    for (const { policy, mechs } of this.flown)
+      policy.act(
+        mechs.filter((m) => alive[m] === 1),
+        obs,
+        actions,
+      );
   }
 
   states(): Float32Array[] {

@@ -49,7 +49,8 @@ export class Perception {
     const { pack } = arrays.tables;
     this.ordered = Array.from({ length: pack }, (_, i) => mech - (mech % pack) + i);
     this.knownMaterial = before?.knownMaterial ?? materialsOf(arrays);
-    if (before) [this.read, this.killer, this.events, this.edits] = [before.read, before.killer, before.events, before.edits]; // prettier-ignore
+    if (before)
+      [this.read, this.killer, this.events, this.edits] = [before.read, before.killer, before.events, before.edits];
     this.sense();
   }
 

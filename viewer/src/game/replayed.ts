@@ -108,7 +108,7 @@ export class RecordedMatch {
     const { tick_hz, frame_ticks } = this.header;
     if (!(this.first <= tick && tick <= this.ticks))
       throw new Error(
-        `moment is at ${tick / tick_hz} s, expected ${this.first / tick_hz} to ${this.ticks / tick_hz} s, the recorded match`,
+        `moment is at ${tick / tick_hz} s, expected ${this.first / tick_hz} to ${this.ticks / tick_hz} s`,
       );
     return tick - ((tick - this.first) % frame_ticks);
   }
@@ -216,10 +216,10 @@ export class ReplayedMatch {
       } catch (error) {
         notes.push(`the state at tick ${at} is not used: ${error instanceof Error ? error.message : String(error)}`);
       }
-    if (recorded.first > 0 && from === 0)
-      throw new Error(
-        `replay "${recorded.file}" begins at tick ${recorded.first} and cannot be played: ${notes.at(-1) ?? "it has no state there"}`,
-      );
+    if (recorded.first > 0 && from === 0) {
+      const reason = notes.at(-1) ?? "it has no state there";
+      throw new Error(`replay "${recorded.file}" begins at tick ${recorded.first} and cannot be played: ${reason}`);
+    }
     for (const step of recorded.steps(from, moment)) {
       beforeStep();
       this.playStep(step);

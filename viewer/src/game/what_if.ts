@@ -1,5 +1,5 @@
-// Continuations of a recorded match from a moment: the counterpart of echelon/arena/branch.py. Each starts from the state
-// at the moment with a seed of its own, and depends on its number alone.
+// Continuations of a recorded match from a moment: the counterpart of echelon/arena/branch.py. Each starts from the
+// state at the moment with a seed of its own, and depends on its number alone.
 
 import { type PlayEffect, type PlaySide, type PlayWhatIf, REASONS, WINNERS } from "../protocol.gen";
 import { type Game, Moment, type RecordedFile } from "./match";
@@ -131,7 +131,11 @@ export function summarise(found: readonly Continuation[]) {
   ];
   const ordered = [...found].sort((a, b) => {
     const others = margins(b);
-    return margins(a).map((value, i) => value - others[i]).find((difference) => difference !== 0) ?? 0; // prettier-ignore
+    return (
+      margins(a)
+        .map((value, i) => value - others[i])
+        .find((difference) => difference !== 0) ?? 0
+    );
   });
   const side = (team: number): PlaySide => {
     const total = found.reduce((sum, row) => sum + points(row, team), 0);

@@ -1,5 +1,5 @@
-// The part of the list of matches that starts one to fly: the tutorial, or an opponent of the ladder. On a page without a
-// server also the size of the game, and matches to watch.
+// The part of the list of matches that starts one to fly: the tutorial, or an opponent of the ladder. On a page without
+// a server also the size of the game, and matches to watch.
 
 import { el, field, option, setText, textButton } from "../hud/dom";
 import { LADDER, climbed } from "./ladder";
