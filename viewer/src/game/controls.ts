@@ -1,5 +1,5 @@
 // Controls of human pilots and orders, written into the simulator's arrays: the counterparts of echelon/env/seats.py
-// and of Engine.give_orders. An input is an action vector in steps of 1/127; those of a tick are of all seats, `[S, A]`.
+// and of Engine.give_orders. An input is an action vector in steps of 1/127; those of a tick: all seats, `[S, A]`.
 
 import { PLAY_ORDERS } from "../protocol.gen";
 import type { SensedArrays } from "./sensed_arrays";
