@@ -1,7 +1,7 @@
 // The part of the list of matches that starts one to fly: the tutorial, or an opponent of the ladder. On a page without
 // a server also the size of the game, and matches to watch.
 
-import { el, field, option, setText, textButton } from "../hud/dom";
+import { el, option, setText, textButton } from "../hud/dom";
 import { LADDER, climbed } from "./ladder";
 import type { PlaySession } from "./session";
 import { sessionProblem } from "./take_over";
@@ -36,7 +36,7 @@ export class StartForm {
     const levels = LADDER.slice(0, -1).map((level) =>
       textButton(level, () => this.watch?.begin(this.game.value, level), "button framed"),
     );
-    this.fly.before(...(games.length > 1 ? [field("Mechs", this.game)] : []));
+    this.fly.prepend(...(games.length > 1 ? [this.game] : []));
     this.root.append(
       el("h2", { text: `Watch ${page.policy.name}` }),
       this.watchNote,

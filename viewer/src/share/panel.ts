@@ -111,7 +111,7 @@ export class SharePanel {
     // highlights tell the match
     const filmable = this.film === null && mayShow(this.state, lastTick(match));
     for (const row of this.films) row.hidden = !filmable;
-    if (inCatalogue(match)) this.file.href = this.addresses.file(match.id);
+    if (inCatalogue(match)) Object.assign(this.file, { href: this.addresses.file(match.id), download: match.file });
     if (performance.now() - this.statusAt > STATUS_MS) setText(this.note, "");
   }
 
