@@ -39,6 +39,7 @@ from echelon.training.ppo.collect import CollectedEpisodes, Collector, RolloutPa
 from echelon.training.ppo.execution import make_steps
 from echelon.training.ppo.optimizer import LR_FACTOR_START
 from echelon.training.session import Session
+from echelon.version import SIM_VERSION
 from tests.training.conftest import GAMMA, make_small_run
 from tests.training.fakes import FakeEnv
 from tests.training.runs import (
@@ -322,7 +323,7 @@ def test_resume_rejects_checkpoint_with_other_row_count(small_run, stopped):
     ("changed", "value", "message"),
     [
         ("tests.training.fakes.FakeEnv.load_state_dict", unfitting, "new episodes begin: engine state does not fit"),
-        ("echelon.rl.checkpoint.SIM_VERSION", 9, "saved with simulation version 1, now 9: matches differ from"),
+        ("echelon.rl.checkpoint.SIM_VERSION", 9, f"saved with simulation version {SIM_VERSION}, now 9: matches differ"),
     ],
 )
 def test_resume_names_what_has_changed(small_run, stopped, monkeypatch, changed, value, message):
