@@ -13,6 +13,7 @@ const HEALTH_MS = 10_000; // longest wait for the answer whether the server resp
 /** A replay whose bytes are read when they are needed. */
 export interface NamedFile {
   readonly name: string;
+  readonly run?: string; // under which a page lists it
   arrayBuffer(): Promise<ArrayBuffer>;
 }
 

@@ -64,7 +64,7 @@ test("matches of a page are listed, read and downloaded; one that it lacks is re
   expect(api.served).toBe(false);
   expect(api.fileUrl("recorded-0")).toBe(`${AT}easy-d.ecr`);
   const file = api.fileOf("recorded-0");
-  expect(file.name).toBe("champion-against-easy.ecr");
+  expect(file).toMatchObject({ name: "champion-against-easy.ecr", run: matches[0].run }); // a session finds it by both
   expect(new Uint8Array(await file.arrayBuffer())).toEqual(new Uint8Array([1, 2, 3]));
   await expect(api.fileOf("added-7").arrayBuffer()).rejects.toThrow("this page has no such match");
 });

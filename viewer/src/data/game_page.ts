@@ -35,7 +35,7 @@ export class GameApi extends Api {
     super();
     this.rows = matches.map(({ path, ...summary }) => {
       const arrayBuffer = async () => (await requestBytes(path)).buffer;
-      return { summary, file: { name: summary.file, arrayBuffer }, url: path };
+      return { summary, file: { name: summary.file, run: summary.run, arrayBuffer }, url: path };
     });
   }
 
@@ -52,7 +52,8 @@ export class GameApi extends Api {
       ...(outcome ?? { winner: -1, reason: "", score: [0, 0], alive: [0, 0] }),
       ticks: chunks.at(-1)?.[1] ?? 0,
     };
-    this.rows.unshift({ summary, file, url: URL.createObjectURL(file) });
+    const named = { name: file.name, run, arrayBuffer: () => file.arrayBuffer() };
+    this.rows.unshift({ summary, file: named, url: URL.createObjectURL(file) });
     return id;
   }
 

@@ -116,7 +116,13 @@ export class FileSource implements ReplaySource {
     if (opened.ticks.length === 0) throw new Error("the replay is truncated within its first chunk");
     this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), ...opened.index };
     this.header = opened.header;
-    return { header: opened.header, index: this.index, run: "", file: this.replay.name, damage: opened.damage };
+    return {
+      header: opened.header,
+      index: this.index,
+      run: this.replay.run ?? "",
+      file: this.replay.name,
+      damage: opened.damage,
+    };
   }
 
   async refresh(): Promise<IndexView> {
