@@ -67,7 +67,7 @@ test("a match is shown with its first part, kept with its last, and another foll
   expect(worker.posted[2].seed).not.toBe(worker.posted[1].seed);
 });
 
-test("a match that is left ends its worker, and one that is awaited does not replace what was opened meanwhile", async () => {
+test("a match that is left ends its worker, and an awaited one does not replace what was opened", async () => {
   watch.begin("5v5", "hard");
   await FakeWorker.made[0].say({ watched: new Uint8Array(2), over: false });
   state.match = null;
