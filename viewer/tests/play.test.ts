@@ -288,7 +288,7 @@ test("refusal names in one line why a match cannot be played on", () => {
   const good = match("states.ecr");
   const version = good.header.sim_version ?? 1;
   expect(refusal(good, version)).toBe("");
-  expect(refusal(good, version + 1)).toMatch(/simulation version 1, the session 2/);
+  expect(refusal(good, version + 1)).toMatch(/simulation version 2, the session 3/);
   expect(refusal(match("small.ecr"), 1)).toMatch(/has no actions/);
   expect(refusal(match("states.ecr", { id: "file" }), 1)).toMatch(/local files/);
   expect(refusal(match("states.ecr", { index: { live: true } }), 1)).toMatch(/still being recorded/);
