@@ -80,7 +80,7 @@ test("a match that is left ends its worker, and an awaited one does not replace 
   expect([state.match, worker.closed]).toEqual([other, true]);
 });
 
-test("a game that cannot be played is told in words", async () => {
+test("the start form shows why no game can be played", async () => {
   watch.begin("5v5", "hard");
   await FakeWorker.made[0].say({ failed: "no SIMD" });
   expect([watch.problem, watch.waits]).toEqual(["No match can be played: no SIMD", false]);

@@ -360,7 +360,7 @@ function cents(value: number): number {
 }
 
 /** Return the nearest integer, the even one of two. */
-function toEven(value: number): number {
+export function toEven(value: number): number {
   const up = Math.round(value);
   return up - value === 0.5 && up % 2 !== 0 ? up - 1 : up;
 }

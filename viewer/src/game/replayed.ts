@@ -9,7 +9,7 @@ import { hex, sha256 } from "../data/sha256";
 import { type ChunkRecord, type Header, MAGIC, MechFlag, RecordType } from "../protocol.gen";
 import { type Given, Seats, giveOrders } from "./controls";
 import { type RecordDescription, loadState, planesOf } from "./match_state";
-import { widthIn } from "./recording";
+import { toEven, widthIn } from "./recording";
 import { type SensedArrays, sensedArrays } from "./sensed_arrays";
 import type { Simulator } from "./simulator";
 
@@ -157,7 +157,7 @@ export class RecordedMatch {
       columns.get(name)!.ints[frame * (columns.get(name)!.ints.length / frames) + m];
     const differs = Array.from(alive.keys()).some((m) => {
       const isMoved = ["x", "y", "z"].some(
-        (axis, i) => roundHalfEven(pos[3 * m + i] * present[m] * POSITION_STEPS) !== at(axis, m),
+        (axis, i) => toEven(pos[3 * m + i] * present[m] * POSITION_STEPS) !== at(axis, m),
       );
       return isMoved || ((at("flags", m) & MechFlag.ALIVE) !== 0) !== (alive[m] === 1);
     });
@@ -169,12 +169,6 @@ export class RecordedMatch {
     const bytes = this.data.subarray(0, this.recordedBytes);
     return { file: this.file, sha256: hex(sha256(bytes)), tick, ...changed } as Header["parent"];
   }
-}
-
-function roundHalfEven(value: number): number {
-  const below = Math.floor(value);
-  const [over, up] = [value - below, below + 1];
-  return over === 0.5 ? (below % 2 === 0 ? below : up) : over < 0.5 ? below : up;
 }
 
 /** A recorded match in a simulator. */
