@@ -74,8 +74,8 @@ def build(folder: Path, games: Sequence[str], policy: Path, name: str, show: Cal
     """
     page = PageFolder(folder, STATIC)
     configs = {game: game_config(game, policy) for game in games}
-    played = {game: _add_game(page, game, cfg, show) for game, cfg in configs.items()}
     flown = _add_policy(page, policy, name, max(cfg.num_mechs for cfg in configs.values()), show)
+    played = {game: _add_game(page, game, cfg, show) for game, cfg in configs.items()}
     recorded = record_matches(policy, name, configs[games[0]], show)
     matches = [{**row, "path": page.add(row["file"], replay, packed=False)} for row, replay in recorded]
     return page.finish({"sim_version": SIM_VERSION, "policy": flown, "games": played, "matches": matches})

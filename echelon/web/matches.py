@@ -38,6 +38,8 @@ def record_matches(path: Path, name: str, env: EnvConfig, show: Callable[[str], 
                 pass
             shortest = min(session.replays.values(), key=lambda file: (file.stat().st_size, file.name))
             with Replay(shortest) as replay:
+                # when the policy was stored, so that equal builds are equal, and the last match is the newest
+                replay.header["created"] = float(loaded.meta.get("created_at", 0)) + number
                 row = summarize(f"recorded-{number}", "recorded", shortest, replay, fresh=False)
                 found.append(({**row, "file": f"{name}-against-{level}.ecr"}, embed_world(replay)))
     return found

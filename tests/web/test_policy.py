@@ -11,7 +11,7 @@ import torch
 from echelon import champion
 from echelon.rl.build import FlatPolicy
 from echelon.rl.host_program import HostPolicy
-from echelon.rl.weights import load_policy
+from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.web import build
 from echelon.web.policy import policy_files, policy_module
 from tests.rl.policies import OBS_DIM, frozen, observations, small_policy
@@ -101,6 +101,16 @@ def test_observations_of_another_game_are_refused(tmp_path):
 def test_policy_without_a_program_is_refused(network):
     with pytest.raises(ValueError, match="policy 'mine' has a network .*, expected a suite model .*; try"):
         policy_files(small_policy(network), MECHS, "mine")
+
+
+def test_build_refuses_such_a_policy_before_it_compiles(tmp_path, monkeypatch):
+    (tmp_path / "index.html").touch()
+    monkeypatch.setattr(build, "STATIC", tmp_path)
+    monkeypatch.setattr(build, "load_policy", lambda path: LoadedPolicy(small_policy("mingru"), {}))
+    told = list[str]()
+    with pytest.raises(ValueError, match="policy 'mine' has a network"):
+        build.build(tmp_path / "page", ["5v5"], champion.FOLDER, "mine", told.append)
+    assert told == ["compiling mine"]
 
 
 @pytest.mark.long

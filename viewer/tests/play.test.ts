@@ -17,7 +17,7 @@ import {
   warnings,
   weapons,
 } from "../src/play/gauges";
-import { climb, climbed, matesAgainst, nextOpponent } from "../src/play/ladder";
+import { Ladder } from "../src/play/ladder";
 import { type LiveMatch, floats, rowsOf } from "../src/play/live_match";
 import { parseChanges } from "../src/play/pilots_form";
 import { parseMessage } from "../src/play/socket";
@@ -263,10 +263,12 @@ describe("the way up", () => {
   afterEach(() => vi.unstubAllGlobals());
 
   test("offers the next opponent after a win, and remembers the highest one that was beaten", () => {
-    expect([climbed(), nextOpponent("trivial", false), nextOpponent("trivial", true)]).toEqual([0, null, "easy"]);
-    for (const opponent of ["easy", "trivial", "my-run"]) climb(opponent);
-    expect([climbed(), nextOpponent("champion", true), nextOpponent("my-run", true)]).toEqual([2, null, null]);
-    expect([matesAgainst("expert"), matesAgainst("my-run")]).toEqual(["hard", ""]);
+    const ladder = new Ladder("my-run");
+    expect([ladder.climbed, ladder.next("trivial", false), ladder.next("trivial", true)]).toEqual([0, null, "easy"]);
+    for (const opponent of ["easy", "trivial", "champion"]) ladder.climb(opponent);
+    expect([ladder.climbed, ladder.next("expert", true), ladder.next("my-run", true)]).toEqual([2, "my-run", null]);
+    expect(["expert", "my-run", "champion"].map((name) => ladder.matesAgainst(name))).toEqual(["hard", "expert", ""]);
+    expect(new Ladder().matesAgainst("champion")).toBe("expert");
   });
 
   test("waits at every step of the tutorial for what it asks for", () => {

@@ -24,7 +24,6 @@ import {
 } from "./gauges";
 import { Aftermath } from "./aftermath";
 import type { PilotInput } from "./input";
-import { LADDER, climb, nextOpponent } from "./ladder";
 import { type LiveMatch, isOwnHit } from "./live_match";
 import { ORDERS } from "./orders";
 import type { PlaySession } from "./session";
@@ -434,17 +433,17 @@ export class Cockpit {
 
   /** Show the pilot's figures of an ended match, and offer the next opponent after a win. */
   private showFigures(live: LiveMatch): void {
-    const { ended, opponent } = this.play;
+    const { ended, opponent, ladder } = this.play;
     this.told = ended;
     const rows = ended ? figureRows(ended.figures) : [];
     this.cardFigures.replaceChildren(...rows.flat().map((text, i) => el(i % 2 ? "dd" : "dt", { text })));
     const won = ended !== null && ended.winner === SIDES[live.match.header.roster[live.pilot].team];
-    if (won) climb(opponent);
-    const next = ended && ended.winner !== "" ? nextOpponent(opponent, won) : null;
+    if (won) ladder.climb(opponent);
+    const next = ended && ended.winner !== "" ? ladder.next(opponent, won) : null;
     this.challenge = next ?? (won ? "" : opponent);
-    const rung = LADDER.findIndex((name) => name === next) + 1;
+    const rung = next ? ladder.opponents.indexOf(next) + 1 : 0;
     const again = `Against ${policyName(opponent)} again, on another map`;
-    setText(this.cardButtons.next, next ? `Next opponent: ${next} (${rung} of ${LADDER.length})` : again);
+    setText(this.cardButtons.next, next ? `Next opponent: ${next} (${rung} of ${ladder.opponents.length})` : again);
   }
 
   private repeat(): void {

@@ -15,6 +15,7 @@ import { Cockpit } from "./cockpit";
 import { CommandView } from "./command_view";
 import { ControlsPanel } from "./controls_panel";
 import { PilotInput } from "./input";
+import { Ladder } from "./ladder";
 import { type Connect, PlaySession } from "./session";
 import { StartForm } from "./start_form";
 import { recall, remember } from "../storage";
@@ -69,7 +70,7 @@ export class Play {
   ) {
     const game = (this.game = watching?.page ?? null);
     const inPage: Connect = (name, events) => new WorkerSocket(game!, api, events, name || undefined);
-    this.session = new PlaySession(state, api.playUrl(), game ? inPage : undefined);
+    this.session = new PlaySession(state, api.playUrl(), game ? inPage : undefined, new Ladder(game?.policy.name));
     this.cockpit = new Cockpit(state, this.session, () => this.input, {
       showControls: () => this.showControls(),
       leave: () => this.leave(),

@@ -10,7 +10,7 @@ import type { MatchState, ViewerState } from "../state";
 import type { Command } from "./bindings";
 import type { Controls } from "./controls";
 import { SIDES } from "./gauges";
-import { matesAgainst } from "./ladder";
+import { Ladder } from "./ladder";
 import { LiveMatch } from "./live_match";
 import { PlaySocket, type SocketEvents } from "./socket";
 import { recall, remember } from "../storage";
@@ -94,6 +94,7 @@ export class PlaySession {
     private readonly state: ViewerState,
     url: string,
     private readonly socketOf: Connect = (token, events) => new PlaySocket(url, token, events),
+    readonly ladder = new Ladder(),
   ) {}
 
   /** Connect with a token; `seat` asks for the first free seat, as after `echelon play`. */
@@ -330,7 +331,7 @@ export class PlaySession {
 
   /** Begin a new match against an opponent. */
   challenge(opponent: string): void {
-    this.start({ opponent, mates: matesAgainst(opponent) });
+    this.start({ opponent, mates: this.ladder.matesAgainst(opponent) });
   }
 
   restart(): void {

@@ -2,7 +2,7 @@
 // a server also the size of the game, and matches to watch.
 
 import { el, option, setText, textButton } from "../hud/dom";
-import { LADDER, climbed } from "./ladder";
+import { LEVELS } from "./ladder";
 import type { PlaySession } from "./session";
 import { sessionProblem } from "./take_over";
 import type { Watch } from "./watch";
@@ -22,7 +22,7 @@ export class StartForm {
     private readonly watch: Watch | null = null,
   ) {
     const rung = (name: string, opponent: string) => textButton(name, () => play.challenge(opponent), "button framed");
-    this.rungs = LADDER.map((name) => rung(name, name));
+    this.rungs = play.ladder.opponents.map((name) => rung(name, name));
     this.fly = el("div", { class: "ladder" }, [rung("Tutorial", TUTORIAL), ...this.rungs]);
     const parts = [el("h2", { text: "Fly a mech" }), this.note, this.fly];
     this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, parts);
@@ -33,7 +33,7 @@ export class StartForm {
     const games = Object.keys(page.games);
     this.game.append(...games.map((name) => option(name, name.replace("v", " against "))));
     this.game.addEventListener("change", () => this.play.connect(this.game.value, false));
-    const levels = LADDER.slice(0, -1).map((level) =>
+    const levels = LEVELS.map((level) =>
       textButton(level, () => this.watch?.begin(this.game.value, level), "button framed"),
     );
     this.fly.prepend(...(games.length > 1 ? [this.game] : []));
@@ -49,14 +49,13 @@ export class StartForm {
     const waits = play.phase === "connecting"; // the form has its place before the session answers
     this.root.hidden = play.phase !== "ready" && !waits && watch === null;
     if (this.root.hidden) return;
-    const beaten = climbed();
+    const { climbed, opponents } = play.ladder;
     this.rungs.forEach((rung, i) => {
-      const name = i === LADDER.length - 1 ? (watch?.page.policy.name ?? LADDER[i]) : LADDER[i];
-      setText(rung, i < beaten ? `✓ ${name}` : name);
-      rung.classList.toggle("primary", i === beaten);
+      setText(rung, i < climbed ? `✓ ${opponents[i]}` : opponents[i]);
+      rung.classList.toggle("primary", i === climbed);
     });
     for (const rung of this.fly.querySelectorAll("button")) rung.disabled = play.phase !== "ready";
-    const next = LADDER[beaten];
+    const next = opponents[climbed];
     const order = next
       ? `Opponents from weak to strong; your next one is ${next}. You fly with keyboard and mouse, gamepad or touch.`
       : "You have beaten every opponent of the ladder.";

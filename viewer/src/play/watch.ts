@@ -105,7 +105,7 @@ export class Watch {
     if ("failed" in message) return this.fail(message.failed);
     if (!("watched" in message)) return;
     this.data = message.watched;
-    const file = `champion-against-${this.opponent}.ecr`;
+    const file = `${this.page.policy.name}-against-${this.opponent}.ecr`;
     if (this.waits) {
       this.waits = false;
       if (state.match !== this.before) return this.close();
