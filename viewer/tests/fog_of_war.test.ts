@@ -29,7 +29,7 @@ const chunkWith = (...rows: EventRow[]): Chunk => ({
 function recordingPools(): { pools: EffectPools; points: Vector3[] } {
   const points: Vector3[] = [];
   const beams = { add: (from: Vector3, to: Vector3) => points.push(from.clone(), to.clone()) };
-  const sprites = { add: (x: number, y: number, z: number) => points.push(new Vector3(x, y, z)) };
+  const sprites = { add: (at: Vector3) => points.push(at.clone()) };
   return { pools: { beams, sprites, numbers: { add: () => undefined } } as unknown as EffectPools, points };
 }
 

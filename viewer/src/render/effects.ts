@@ -28,9 +28,12 @@ export interface EffectPools {
   numbers: DamageNumbers;
 }
 
-interface EffectEvent {
+interface Moment {
   age: number; // time since the event [s]
   seed: number; // random seed of the event
+}
+
+interface EffectEvent extends Moment {
   actor: MechPose | null; // pose of the acting mech at the event, null if hidden
   target: MechPose | null; // pose of the affected mech, null if hidden
   targetHeight: number; // height of the affected mech [vox]
@@ -49,149 +52,79 @@ function centreOf(place: MechPose, out: Vector3): Vector3 {
   return worldPoint(place.x, place.y, place.z, out);
 }
 
-function explosion({ sprites }: EffectPools, at: Vector3, radius: number, age: number, seed: number): void {
+function explosion({ sprites }: EffectPools, { age, seed }: Moment, at: Vector3, radius: number): void {
   const life = 0.5 + 0.22 * radius;
   if (age < life * 3) {
     const flash = Math.max(0, 1 - age / 0.16);
-    if (flash > 0) sprites.add(at.x, at.y, at.z, radius * 2.6, SpriteKind.GLOW, 0xffc884, flash);
+    if (flash > 0) sprites.add(at, radius * 2.6, SpriteKind.GLOW, 0xffc884, flash);
     const wave = age / (life * 0.7);
-    if (wave < 1)
-      sprites.add(at.x, at.y, at.z, radius * (0.4 + 1.7 * wave), SpriteKind.RING, 0xffd9a0, 0.6 * (1 - wave) ** 2);
+    if (wave < 1) sprites.add(at, radius * (0.4 + 1.7 * wave), SpriteKind.RING, 0xffd9a0, 0.6 * (1 - wave) ** 2);
   }
   const puffs = Math.round(4 + 2.2 * radius);
   for (let k = 0; k < puffs; k++) {
     const [a, b, c] = [hashRandom(seed, k), hashRandom(seed, k + 50), hashRandom(seed, k + 90)];
     const reach = radius * 0.62 * Math.sqrt(Math.min(1, age / (life * 0.5))) * (0.3 + 0.7 * c);
-    const x = at.x + Math.cos(a * 6.28) * reach;
-    const y = at.y + (b - 0.35) * reach + age * 0.5;
-    const z = at.z + Math.sin(a * 6.28) * reach;
+    const turn = a * 6.28;
+    point.copy(at);
+    point.x += Math.cos(turn) * reach;
+    point.y += (b - 0.35) * reach + age * 0.5;
+    point.z += Math.sin(turn) * reach;
     const burning = age / (life * (0.6 + 0.5 * b));
     const size = radius * (0.34 + 0.3 * c) * (0.6 + 0.5 * Math.min(1, burning));
-    if (burning < 1) sprites.add(x, y, z, size, SpriteKind.FIRE, FLAME, 1, burning, 0.6, a * 6.28);
+    if (burning < 1) sprites.add(point, size, SpriteKind.FIRE, FLAME, 1, { age: burning, cover: 0.6, turn });
     const smoking = (age - life * 0.3) / (life * 2.2);
-    if (smoking > 0 && smoking < 1)
-      sprites.add(
-        x,
-        y + smoking * radius,
-        z,
-        size * (1.1 + smoking),
-        SpriteKind.SMOKE,
-        SMOKE,
-        0.5 * (1 - smoking) * Math.min(1, smoking * 6),
-        smoking,
-        0.9,
-        a * 6.28 + smoking,
-      );
+    if (smoking <= 0 || smoking >= 1) continue;
+    point.y += smoking * radius;
+    const alpha = 0.5 * (1 - smoking) * Math.min(1, smoking * 6);
+    const puff = { age: smoking, cover: 0.9, turn: turn + smoking };
+    sprites.add(point, size * (1.1 + smoking), SpriteKind.SMOKE, SMOKE, alpha, puff);
   }
 }
 
-function sparks(
-  { sprites }: EffectPools,
-  at: Vector3,
-  radius: number,
-  colour: number,
-  age: number,
-  life: number,
-  seed: number,
-): void {
-  if (age >= life) return;
-  const left = 1 - age / life;
-  sprites.add(
-    at.x,
-    at.y,
-    at.z,
-    radius * (0.7 + 0.6 * (1 - left)),
-    SpriteKind.SPARK,
-    colour,
-    left,
-    1 - left,
-    0,
-    hashRandom(seed, 1) * 6.28,
-  );
-  sprites.add(at.x, at.y, at.z, radius * 0.9, SpriteKind.GLOW, colour, left * SPARK_GLOW);
+function sparks(pools: EffectPools, m: Moment, at: Vector3, radius: number, colour: number, life: number): void {
+  if (m.age >= life) return;
+  const share = m.age / life;
+  const star = { age: share, turn: hashRandom(m.seed, 1) * 6.28 };
+  pools.sprites.add(at, radius * (0.7 + 0.6 * share), SpriteKind.SPARK, colour, 1 - share, star);
+  pools.sprites.add(at, radius * 0.9, SpriteKind.GLOW, colour, (1 - share) * SPARK_GLOW);
 }
 
-function flame(
-  { sprites }: EffectPools,
-  from: Vector3,
-  to: Vector3,
-  appearance: WeaponAppearance,
-  age: number,
-  seed: number,
-): void {
-  const share = age / appearance.linger;
-  if (share >= 1) return;
+function flame({ sprites }: EffectPools, { age, seed, muzzle }: EffectEvent, to: Vector3, weapon: WeaponAppearance) {
+  const share = age / weapon.linger;
   for (let k = 0; k < 9; k++) {
     const along = (k + hashRandom(seed, k)) / 9;
-    point.lerpVectors(from, to, Math.min(1, along * (0.55 + share)));
-    const size = (0.22 + 0.62 * along) * appearance.width;
+    point.lerpVectors(muzzle, to, Math.min(1, along * (0.55 + share)));
+    const size = (0.22 + 0.62 * along) * weapon.width;
     point.y += (hashRandom(seed, k + 20) - 0.4) * size * 0.7 + share * 0.4;
-    sprites.add(
-      point.x,
-      point.y,
-      point.z,
-      size,
-      SpriteKind.FIRE,
-      appearance.colour,
-      0.9 * (1 - share),
-      share * 0.6 + along * 0.2,
-      0.25,
-      hashRandom(seed, k + 40) * 6.28,
-    );
+    const tongue = { age: share * 0.6 + along * 0.2, cover: 0.25, turn: hashRandom(seed, k + 40) * 6.28 };
+    sprites.add(point, size, SpriteKind.FIRE, weapon.colour, 0.9 * (1 - share), tongue);
   }
 }
 
-function shot(
-  pools: EffectPools,
-  from: Vector3,
-  to: Vector3,
-  appearance: WeaponAppearance,
-  age: number,
-  seed: number,
-): void {
-  if (appearance.beam === "none" || age >= appearance.linger) return;
-  const left = 1 - age / appearance.linger;
-  if (appearance.beam === "flame") flame(pools, from, to, appearance, age, seed);
-  else
-    pools.beams.add(
-      from,
-      to,
-      appearance.beam === "dotted" ? BeamKind.DOTTED : BeamKind.SOLID,
-      appearance.width * (0.35 + 0.65 * left),
-      appearance.colour,
-      left,
-    );
-  if (appearance.beam === "solid")
-    pools.sprites.add(from.x, from.y, from.z, 0.75 * left + 0.1, SpriteKind.GLOW, appearance.colour, left);
+/** Draw what a weapon without rounds fires from the muzzle. */
+function shot(pools: EffectPools, m: EffectEvent, to: Vector3, weapon: WeaponAppearance): void {
+  const { beam, colour, linger } = weapon;
+  if (beam === "none" || m.age >= linger) return;
+  const left = 1 - m.age / linger;
+  const width = weapon.width * (0.35 + 0.65 * left);
+  if (beam === "flame") flame(pools, m, to, weapon);
+  else pools.beams.add(m.muzzle, to, beam === "dotted" ? BeamKind.DOTTED : BeamKind.SOLID, width, colour, left);
+  if (beam === "solid") pools.sprites.add(m.muzzle, 0.75 * left + 0.1, SpriteKind.GLOW, colour, left);
 }
 
-function dust(
-  { sprites }: EffectPools,
-  x: number,
-  y: number,
-  z: number,
-  radius: number,
-  age: number,
-  life: number,
-  seed: number,
-): void {
-  const share = age / life;
+/** Draw a ring of dust `below` a point. */
+function dust(pools: EffectPools, m: Moment, at: Vector3, below: number, radius: number, life: number): void {
+  const share = m.age / life;
   if (share >= 1) return;
   for (let k = 0; k < 8; k++) {
-    const angle = (k + hashRandom(seed, k)) * 0.785;
+    const turn = (k + hashRandom(m.seed, k)) * 0.785;
     const reach = radius * (0.4 + 0.9 * Math.sqrt(share));
-    sprites.add(
-      x + Math.cos(angle) * reach,
-      y + 0.2 + share * 0.8 * hashRandom(seed, k + 9),
-      z + Math.sin(angle) * reach,
-      radius * (0.3 + 0.45 * share),
-      SpriteKind.SMOKE,
-      DUST,
-      0.42 * (1 - share),
-      share,
-      0.85,
-      angle,
-    );
+    point.copy(at);
+    point.x += Math.cos(turn) * reach;
+    point.y += 0.2 - below + share * 0.8 * hashRandom(m.seed, k + 9);
+    point.z += Math.sin(turn) * reach;
+    const puff = { age: share, cover: 0.85, turn };
+    pools.sprites.add(point, radius * (0.3 + 0.45 * share), SpriteKind.SMOKE, DUST, 0.42 * (1 - share), puff);
   }
 }
 
@@ -202,23 +135,23 @@ const EFFECTS: Record<EventKind, Effect | null> = {
     if (!m.target || !m.weapon) return;
     centreOf(m.target, target);
     target.y += (hashRandom(m.seed, 3) - 0.3) * m.targetHeight * 0.4;
-    if (m.actor) shot(pools, m.muzzle, target, m.weapon, m.age, m.seed);
-    if (m.weapon.blast >= 1.2) explosion(pools, target, m.weapon.blast * 0.8, m.age, m.seed);
-    else sparks(pools, target, m.weapon.blast * 1.3, m.weapon.colour, m.age, 0.28, m.seed);
+    if (m.actor) shot(pools, m, target, m.weapon);
+    if (m.weapon.blast >= 1.2) explosion(pools, m, target, m.weapon.blast * 0.8);
+    else sparks(pools, m, target, m.weapon.blast * 1.3, m.weapon.colour, 0.28);
   },
   [EventKind.PAINT]: (m, pools) => {
-    if (m.actor && m.target && m.weapon) shot(pools, m.muzzle, centreOf(m.target, target), m.weapon, m.age, m.seed);
+    if (m.actor && m.target && m.weapon) shot(pools, m, centreOf(m.target, target), m.weapon);
   },
   [EventKind.LAUNCH]: (m, pools) => {
     if (!m.actor || !m.weapon) return;
-    sparks(pools, m.muzzle, 0.45 + m.weapon.blast * 0.35, m.weapon.colour, m.age, 0.16, m.seed);
-    if (m.weapon.trail > 0) dust(pools, m.muzzle.x, m.muzzle.y - 0.4, m.muzzle.z, 0.6, m.age, 0.9, m.seed);
+    sparks(pools, m, m.muzzle, 0.45 + m.weapon.blast * 0.35, m.weapon.colour, 0.16);
+    if (m.weapon.trail > 0) dust(pools, m, m.muzzle, 0.4, 0.6, 0.9);
   },
   [EventKind.IMPACT]: (m, pools) => {
     const radius = m.weapon?.blast ?? 0.5;
-    if (radius >= 1.2) explosion(pools, m.at, radius * 0.75, m.age, m.seed);
-    else if (radius > 0) sparks(pools, m.at, 0.7, 0xffd9a0, m.age, 0.22, m.seed);
-    dust(pools, m.at.x, m.at.y - 0.3, m.at.z, 0.5 + radius * 0.4, m.age, 1.1, m.seed);
+    if (radius >= 1.2) explosion(pools, m, m.at, radius * 0.75);
+    else if (radius > 0) sparks(pools, m, m.at, 0.7, 0xffd9a0, 0.22);
+    dust(pools, m, m.at, 0.3, 0.5 + radius * 0.4, 1.1);
   },
   [EventKind.AMS]: (m, pools) => {
     const { colour, width, linger, blast, astray } = POINT_DEFENCE;
@@ -228,17 +161,17 @@ const EFFECTS: Record<EventKind, Effect | null> = {
       // a miss passes the missile
       if (!m.stopped) target.lerpVectors(m.muzzle, m.at, 1.3).y += astray * (hashRandom(m.seed, 2) - 0.3);
       pools.beams.add(m.muzzle, target, BeamKind.TRACER, width * (0.5 + 0.5 * left), colour, left);
-      pools.sprites.add(m.muzzle.x, m.muzzle.y, m.muzzle.z, 0.5 * left + 0.1, SpriteKind.GLOW, colour, left);
+      pools.sprites.add(m.muzzle, 0.5 * left + 0.1, SpriteKind.GLOW, colour, left);
     }
     if (!m.stopped) return;
-    explosion(pools, m.at, blast, m.age, m.seed);
-    sparks(pools, m.at, blast * 1.2, colour, m.age, 0.3, m.seed);
+    explosion(pools, m, m.at, blast);
+    sparks(pools, m, m.at, blast * 1.2, colour, 0.3);
   },
   [EventKind.KILL]: (m, pools) => {
-    if (m.target) explosion(pools, centreOf(m.target, target), 1.1 + m.targetHeight * 0.62, m.age, m.seed);
+    if (m.target) explosion(pools, m, centreOf(m.target, target), 1.1 + m.targetHeight * 0.62);
   },
   [EventKind.FALL]: (m, pools) => {
-    if (m.actor) dust(pools, centreOf(m.actor, target).x, target.y - 1, target.z, 1.6, m.age - 0.15, 1.2, m.seed);
+    if (m.actor) dust(pools, { ...m, age: m.age - 0.15 }, centreOf(m.actor, target), 1, 1.6, 1.2);
   },
   [EventKind.SHUTDOWN]: (m, pools) => {
     if (!m.actor || m.age > 1.5) return;
@@ -246,29 +179,13 @@ const EFFECTS: Record<EventKind, Effect | null> = {
     for (let k = 0; k < 3; k++) {
       const flicker = hashRandom(m.seed + Math.floor(m.age * 14), k);
       const [x, z] = [hashRandom(m.seed, k) - 0.5, hashRandom(m.seed, k + 7) - 0.5];
-      if (flicker > 0.55)
-        sparks(
-          pools,
-          point.set(target.x + x * 1.6, target.y + flicker, target.z + z * 1.6),
-          0.6,
-          SPARKS,
-          flicker * 0.2,
-          0.25,
-          m.seed + k,
-        );
+      point.set(target.x + x * 1.6, target.y + flicker, target.z + z * 1.6);
+      if (flicker > 0.55) sparks(pools, { age: flicker * 0.2, seed: m.seed + k }, point, 0.6, SPARKS, 0.25);
     }
-    pools.sprites.add(
-      target.x,
-      target.y + 1 + m.age,
-      target.z,
-      0.8 + m.age,
-      SpriteKind.SMOKE,
-      0xdfe6ea,
-      0.4 * (1 - m.age / 1.5),
-      m.age / 1.5,
-      0.5,
-      m.seed,
-    );
+    const share = m.age / 1.5;
+    target.y += 1 + m.age;
+    const steam = { age: share, cover: 0.5, turn: m.seed };
+    pools.sprites.add(target, 0.8 + m.age, SpriteKind.SMOKE, 0xdfe6ea, 0.4 * (1 - share), steam);
   },
 };
 
@@ -357,33 +274,22 @@ export class Effects {
         if (born < 0) continue;
         const drift = age * age * 2.6;
         const turn = hashRandom(mech, k) * 6.28 + age;
-        this.pools.sprites.add(
-          target.x + drift * 0.8 + Math.cos(turn) * size * 0.3,
-          target.y + size * 0.5 + age * 6.5,
-          target.z - drift * 0.35 + Math.sin(turn) * size * 0.3,
-          size * (0.6 + age * 2.1),
-          SpriteKind.SMOKE,
-          SMOKE,
-          0.5 * fresh * Math.min(1, age * 7) * (1 - age),
-          age,
-          0.95,
-          turn,
-        );
+        point.copy(target);
+        point.x += drift * 0.8 + Math.cos(turn) * size * 0.3;
+        point.y += size * 0.5 + age * 6.5;
+        point.z += Math.sin(turn) * size * 0.3 - drift * 0.35;
+        const alpha = 0.5 * fresh * Math.min(1, age * 7) * (1 - age);
+        const puff = { age, cover: 0.95, turn };
+        this.pools.sprites.add(point, size * (0.6 + age * 2.1), SpriteKind.SMOKE, SMOKE, alpha, puff);
       }
       for (let k = 0; k < 3; k++) {
         const age = (time * 1.25 + k / 3) % 1;
-        this.pools.sprites.add(
-          target.x + (hashRandom(mech, k) - 0.5) * size,
-          target.y + age * size * 1.3,
-          target.z + (hashRandom(mech, k + 5) - 0.5) * size,
-          size * 0.62 * (1 - age * 0.5),
-          SpriteKind.FIRE,
-          FLAME,
-          fresh * (1 - age),
-          age * 0.7,
-          0.3,
-          hashRandom(mech, k + 8) * 6.28 + time,
-        );
+        point.copy(target);
+        point.x += (hashRandom(mech, k) - 0.5) * size;
+        point.y += age * size * 1.3;
+        point.z += (hashRandom(mech, k + 5) - 0.5) * size;
+        const fire = { age: age * 0.7, cover: 0.3, turn: hashRandom(mech, k + 8) * 6.28 + time };
+        this.pools.sprites.add(point, size * 0.62 * (1 - age * 0.5), SpriteKind.FIRE, FLAME, fresh * (1 - age), fire);
       }
     }
   }

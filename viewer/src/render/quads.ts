@@ -155,26 +155,21 @@ export class Beams extends Instances {
   }
 }
 
-/** Light and smoke at points. */
+interface SpriteLook {
+  age?: number; // 0 to 1
+  cover?: number; // 0 adds light, 1 hides what is behind
+  turn?: number; // [rad]
+}
+
+/** Light and smoke at points in world space. */
 export class Sprites extends Instances {
   constructor() {
     super(QUAD, ["place", "light", "shape"], quadMaterial(SPRITE_VERTEX, SPRITE_FRAGMENT), ORDER);
   }
 
-  /** Add a sprite in world space; `age` runs from 0 to 1, `cover` from 0 (adds light) to 1 (hides). */
-  add(
-    x: number,
-    y: number,
-    z: number,
-    radius: number,
-    kind: SpriteKind,
-    colour: number,
-    alpha: number,
-    age = 0,
-    cover = 0,
-    turn = 0,
-  ): void {
+  add(at: THREE.Vector3, radius: number, kind: SpriteKind, colour: number, alpha: number, look: SpriteLook = {}): void {
     tone.setHex(colour);
-    this.push(x, y, z, radius, tone.r, tone.g, tone.b, alpha, kind, turn, age, cover);
+    const { turn = 0, age = 0, cover = 0 } = look;
+    this.push(at.x, at.y, at.z, radius, tone.r, tone.g, tone.b, alpha, kind, turn, age, cover);
   }
 }

@@ -76,7 +76,7 @@ function drawTracer(
   worldPoint(now.x, now.y, now.z, head);
   worldPoint(back.x, back.y, back.z, tail);
   beams.add(tail, head, BeamKind.TRACER, appearance.width, appearance.colour, alpha);
-  sprites.add(head.x, head.y, head.z, appearance.width * 3.4, SpriteKind.GLOW, appearance.colour, 0.85 * alpha);
+  sprites.add(head, appearance.width * 3.4, SpriteKind.GLOW, appearance.colour, 0.85 * alpha);
 }
 
 function drawTrail(
@@ -98,17 +98,8 @@ function drawTrail(
     const seed = made + flight.owner * 17;
     worldPoint(at.x, at.y, at.z, head);
     const size = appearance.width * (0.9 + 2.4 * age) * (0.8 + 0.4 * hashRandom(seed, 1));
-    sprites.add(
-      head.x,
-      head.y + age * 0.35,
-      head.z,
-      size,
-      SpriteKind.SMOKE,
-      TRAIL_SMOKE,
-      0.55 * alpha * (1 - age) ** 1.4,
-      age,
-      0.75,
-      hashRandom(seed, 2) * 6.28,
-    );
+    head.y += age * 0.35;
+    const puff = { age, cover: 0.75, turn: hashRandom(seed, 2) * 6.28 };
+    sprites.add(head, size, SpriteKind.SMOKE, TRAIL_SMOKE, 0.55 * alpha * (1 - age) ** 1.4, puff);
   }
 }
