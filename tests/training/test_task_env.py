@@ -148,7 +148,6 @@ def rewards_by_battle(mode: str, opponent: object) -> tuple[list[list], set[str]
     return [of_battle[: 2 * STEPS] for of_battle in streams], names
 
 
-@pytest.mark.xfail(reason="battles share samples, so one that pauses for its reset gets others", strict=True)
 @pytest.mark.long
 def test_autoreset_modes_play_the_same_battles_against_levels_and_policies(tmp_path):
     save(tmp_path, 1)
