@@ -19,6 +19,7 @@ export interface NamedFile {
 
 export class Api {
   readonly served: boolean = true; // whether a server answers
+  onAdded: () => void = () => undefined; // called when a match was added to those of a page
 
   constructor(private readonly base: string = new URL("api/v1", document.baseURI).href) {}
 

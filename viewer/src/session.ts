@@ -90,6 +90,7 @@ export class Session {
   ) {}
 
   start(): void {
+    this.api.onAdded = () => void this.reload();
     if (!this.api.served) return;
     this.channel = new LiveChannel(
       this.api.liveUrl(),

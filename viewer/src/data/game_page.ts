@@ -54,6 +54,7 @@ export class GameApi extends Api {
     };
     const named = { name: file.name, run, arrayBuffer: () => file.arrayBuffer() };
     this.rows.unshift({ summary, file: named, url: URL.createObjectURL(file) });
+    this.onAdded();
     return id;
   }
 

@@ -9,6 +9,9 @@ import { PLAY_VERSION } from "../protocol.gen";
 import type * as protocol from "../protocol.gen";
 import { STILL } from "./cast";
 import { type Game, type PlayedMatch, type RecordedFile, beginMatch, packWorld, seatHeader, takeOver } from "./match";
+import type { RecordDescription } from "./match_state";
+import { RecordedMatch } from "./replayed";
+import type { Simulator } from "./simulator";
 import { type BranchCalls, type Continuation, effectOf, summarise } from "./what_if";
 
 const RUN = "page"; // under which matches of the page are listed
@@ -215,7 +218,7 @@ export class Session {
       } else {
         const recorded = source.file ? data && { file: source.file, data } : this.last;
         if (!recorded) throw new Error(`match "${source.file ?? ""}" does not exist`);
-        this.match = takeOver(game, recorded, await around.map(mapSeedOf(recorded)), message, { run: RUN });
+        this.match = takeOver(game, recorded, await around.map(mapSeedOf(recorded, this.game.simulator)), message, { run: RUN });
       }
     } catch (error) {
       this.sendState({ phase: "idle", note: "" });
@@ -253,7 +256,7 @@ export class Session {
     };
     try {
       around.send({ t: "progress", id, done: 0, total, text: "reconstructing the moment" });
-      const map = await around.map(mapSeedOf(recorded));
+      const map = await around.map(mapSeedOf(recorded, this.game.simulator));
       const plan = { tick, seed, pilots, without, window_s };
       const [{ side, ...moment }] = await Promise.all(
         links.map((link) => link.request("open", { recorded, plan, map })),
@@ -286,8 +289,9 @@ export class Session {
   }
 }
 
-export function mapSeedOf({ data }: RecordedFile): number {
-  return decodeHeader(payload(data, scanFile(data).header)).map_seed;
+/** Return the seed of a match's map; throws for one that the game cannot play. */
+export function mapSeedOf({ file, data }: RecordedFile, { description }: Simulator): number {
+  return new RecordedMatch(file, data, description as RecordDescription).header.map_seed;
 }
 
 /** Return the figures of a mech in a recording. */

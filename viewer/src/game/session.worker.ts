@@ -89,7 +89,7 @@ async function mapOf(page: GamePage, name: string, seed: number): Promise<Uint8A
 async function answer(game: Game, page: GamePage, name: string, asked: Watched | Verified): Promise<void> {
   if ("file" in asked) {
     const { file, data } = asked;
-    const map = await mapOf(page, name, mapSeedOf({ file, data }));
+    const map = await mapOf(page, name, mapSeedOf(asked, game.simulator));
     return scope.postMessage({ verdict: verifyMatch(game.simulator, file, data, map).text });
   }
   const { opponent, seed } = asked;
