@@ -122,7 +122,9 @@ def draw_chart(
     if chart.joined and chart.marks:
         behind = []
         marked.insert(0, RunMarks(label="", role="ghost", curves=ghost, marks=chart.marks(ghost_snapshot)))
-    return _draw(chart, head, traces, marked, size, theme, axes, viewport, reference, behind, chart.joined)
+    return _Drawing(chart, traces, marked, Grid(*size), theme, axes, viewport, reference, behind, chart.joined).draw(
+        head
+    )
 
 
 def draw_overlay(
@@ -143,37 +145,7 @@ def draw_overlay(
     if first is not None and chart.marks_label:
         name = f"{first.symbol(theme)} {chart.marks_label}"
         head += [(name, "dim")] if sum(len(text) for text, _ in head) + len(name) <= size[0] else []
-    return _draw(chart, head, traces, marked, size, theme, axes, viewport)
-
-
-def _draw(
-    chart: Chart,
-    head: Sequence[Span],
-    traces: Sequence[Trace],
-    marked: Sequence[RunMarks],
-    size: tuple[int, int],
-    theme: Theme,
-    axes: AxisState,
-    viewport: Viewport,
-    reference: float = 0.0,
-    behind: Sequence[Trace] = (),
-    joined: bool = False,
-) -> Grid:
-    grid, marked = Grid(*size), [run for run in marked if run.marks]
-    grid.spans(0, 0, head)
-    if not marked and not any(trace.positions for trace in traces):
-        return grid.centre([axes.empty_text])
-    last_mark = max((run.end(viewport.x_axis) for run in marked if run.role != "ghost"), default=0.0)
-    edges = [edge for run in marked for mark in run.marks for edge in (mark.value, mark.high) if math.isfinite(edge)]
-    _update_axes(chart, traces, last_mark, reference, axes, viewport, behind, edges)
-    plot = _draw_axes(grid, chart, traces, theme, axes, viewport)
-    if plot is None:
-        return grid
-    lines = marked if joined else ()
-    _draw_curves(grid, plot, [*traces, *behind], reference, theme, axes, viewport, lines)
-    for run in marked:
-        draw_marks(grid, plot, run, theme, viewport.x_axis, axes.columns[0], len(marked))
-    return grid
+    return _Drawing(chart, traces, marked, Grid(*size), theme, axes, viewport).draw(head)
 
 
 def trace_of(series: Series, curves: Curves, snapshot: RunSnapshot, x_axis: XAxis) -> Trace:
@@ -226,52 +198,6 @@ def legend(
     return spans
 
 
-def _update_axes(
-    chart: Chart,
-    traces: Sequence[Trace],
-    last_position: float,
-    reference: float,
-    axes: AxisState,
-    viewport: Viewport,
-    behind: Sequence[Trace] = (),
-    edges: Sequence[float] = (),
-) -> None:
-    """Adjust the ranges to data that have left them, or to another viewport."""
-    if axes.viewport.without_crosshair() != viewport.without_crosshair():
-        end = axes.end if axes.viewport.x_axis == viewport.x_axis else 0.0
-        axes.left, axes.right, axes.end = None, None, end
-    axes.viewport = viewport
-    last_position = max([last_position, *(trace.positions[-1] for trace in traces if trace.positions)])
-    axes.newest = last_position
-    axes.end = stable_end(axes.end, last_position, time=viewport.x_axis == "time")
-    logs = []
-    for right in (False, True):
-        own = [trace for trace in (*traces, *behind) if trace.series.right == right]
-        values = [_visible_values(trace, viewport.visible_range(axes.end), viewport.span) for trace in own]
-        smallest = min((v for finite in values for v in finite), default=0.0)
-        log = viewport.log and smallest > 0 and not (chart.bounds and not right)
-        ranges = [data_range([math.log10(v) for v in finite] if log else finite) for finite in values]
-        found = [r for r in ranges if r is not None]
-        before = axes.right if right else axes.left
-        if not found:
-            after = before or ((0.0, 1.0) if own else None)
-        else:
-            low, high = min(r[0] for r in found), max(r[1] for r in found)
-            if not right and not log and 0 < reference <= REFERENCE_REACH * max(high, EPSILON):
-                low, high = min(low, reference), max(high, reference)
-            signed = log or any(trace.series.signed for trace in own)
-            counts = not log and all(trace.series.is_count for trace in own)
-            after = stable_range(before, low, high, signed=signed, whole=counts)
-        logs.append(log)
-        if right:
-            axes.right = after
-        elif chart.bounds:
-            axes.left = _bounded(chart.bounds, [*edges, *(v for finite in values for v in finite)])
-        else:
-            axes.left = after
-    axes.log = (logs[0], logs[1])
-
-
 def _bounded(bounds: Range, values: Sequence[float]) -> Range:
     """Return the bounds, with a lower upper end where all values are near the lower one."""
     ends = (bounds[0] + share * (bounds[1] - bounds[0]) for share in BOUNDED_ENDS)
@@ -285,75 +211,154 @@ def _visible_values(trace: Trace, window: Range, span: float) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _draw_axes(
-    grid: Grid, chart: Chart, traces: Sequence[Trace], theme: Theme, axes: AxisState, viewport: Viewport
-) -> Plot | None:
-    """Draw the axes and return the plot of the left one; None where it would be smaller than ``MIN_PLOT``."""
-    has_right_axis = axes.right is not None and grid.width >= 3 * LABEL_WIDTH + MIN_PLOT[0]
-    left, right = LABEL_WIDTH + 1, grid.width - (LABEL_WIDTH + 1 if has_right_axis else 0)
-    wide, high = right - left, grid.height - 2
-    axes.columns = (left, right)
-    if wide < MIN_PLOT[0] or high < MIN_PLOT[1]:
-        axes.columns = (0, 0)
-        return None
-    _draw_y_labels(grid, traces, axes, (left, right), high, has_right_axis, chart.format_value is percent)
-    _draw_x_labels(grid, axes, viewport, left, right)
-    window = viewport.visible_range(axes.end)
-    return Plot(Canvas(wide, high, theme.glyphs), window, axes.left or (0.0, 1.0), axes.log[0])
+@dataclass
+class _Drawing:
+    """One chart on a grid; ``axes`` carries the ranges from one picture to the next."""
 
+    chart: Chart
+    traces: Sequence[Trace]
+    marked: Sequence[RunMarks]
+    grid: Grid
+    theme: Theme
+    axes: AxisState
+    viewport: Viewport
+    reference: float = 0.0
+    behind: Sequence[Trace] = ()
+    joined: bool = False
 
-def _draw_y_labels(
-    grid: Grid,
-    traces: Sequence[Trace],
-    axes: AxisState,
-    sides: tuple[int, int],
-    high: int,
-    has_right_axis: bool,
-    is_share: bool,
-) -> None:
-    """Draw the labels of the vertical axes: both ends and, where rows allow, the middle or the quarters.
+    def draw(self, head: Sequence[Span]) -> Grid:
+        """Return the grid with the legend ``head`` above the plot."""
+        self.marked = [run for run in self.marked if run.marks]
+        self.grid.spans(0, 0, head)
+        if not self.marked and not any(trace.positions for trace in self.traces):
+            return self.grid.centre([self.axes.empty_text])
+        self._update_axes()
+        if plot := self._draw_axes():
+            self._draw_curves(plot)
+            for run in self.marked:
+                left = self.axes.columns[0]
+                draw_marks(self.grid, plot, run, self.theme, self.viewport.x_axis, left, len(self.marked))
+        return self.grid
 
-    The labels of counts are whole numbers.
-    """
-    left, right = sides
-    most = next(n for smallest, n in Y_LABEL_DIVISIONS if high >= smallest)
-    right_role = next((trace.series.role for trace in traces if trace.series.right), "dim")
-    for bounds, is_right in ((axes.left, False), (axes.right if has_right_axis else None, True)):
-        if bounds is None:
-            continue
-        span, below = bounds[1] - bounds[0], ""
-        own = [trace.series for trace in traces if trace.series.right == is_right]
-        counts = not axes.log[is_right] and all(series.is_count for series in own)
-        parts = divisions(bounds, most, whole=counts)
-        for share in (i / parts for i in range(parts + 1)):
-            row = 1 + round((1.0 - share) * (high - 1))
-            value = bounds[0] + share * span
-            label = log_label(10.0**value) if axes.log[is_right] else axis_label(value, span)
-            label = percent(value) if is_share else label
-            if label == below:
-                continue  # rounds to the same label as the one below
-            below = label
-            if is_right:
-                grid.put(right + 1, row, label, right_role)
-            else:
-                grid.right(left - 1, row, label, traces[0].series.role if has_right_axis else "dim")
+    def _update_axes(self) -> None:
+        """Adjust the ranges to data that have left them, or to another viewport."""
+        axes, viewport = self.axes, self.viewport
+        if axes.viewport.without_crosshair() != viewport.without_crosshair():
+            end = axes.end if axes.viewport.x_axis == viewport.x_axis else 0.0
+            axes.left, axes.right, axes.end = None, None, end
+        axes.viewport = viewport
+        ends = [run.end(viewport.x_axis) for run in self.marked if run.role != "ghost"]
+        axes.newest = max([0.0, *ends, *(trace.positions[-1] for trace in self.traces if trace.positions)])
+        axes.end = stable_end(axes.end, axes.newest, time=viewport.x_axis == "time")
+        (axes.left, log_left), (axes.right, log_right) = self._range(right=False), self._range(right=True)
+        axes.log = log_left, log_right
 
+    def _range(self, *, right: bool) -> tuple[Range | None, bool]:
+        """Return the range of a vertical axis, None for one without curves, and whether it is logarithmic."""
+        axes, viewport, bounds = self.axes, self.viewport, None if right else self.chart.bounds
+        own = [trace for trace in (*self.traces, *self.behind) if trace.series.right == right]
+        values = [_visible_values(trace, viewport.visible_range(axes.end), viewport.span) for trace in own]
+        if bounds:
+            edges = [edge for run in self.marked for mark in run.marks for edge in (mark.value, mark.high)]
+            return _bounded(bounds, [*filter(math.isfinite, edges), *(v for finite in values for v in finite)]), False
+        smallest = min((v for finite in values for v in finite), default=0.0)
+        log = viewport.log and smallest > 0
+        ranges = [data_range([math.log10(v) for v in finite] if log else finite) for finite in values]
+        found = [r for r in ranges if r is not None]
+        before = axes.right if right else axes.left
+        if not found:
+            return before or ((0.0, 1.0) if own else None), log
+        low, high = min(r[0] for r in found), max(r[1] for r in found)
+        if not right and not log and 0 < self.reference <= REFERENCE_REACH * max(high, EPSILON):
+            low, high = min(low, self.reference), max(high, self.reference)
+        signed = log or any(trace.series.signed for trace in own)
+        counts = not log and all(trace.series.is_count for trace in own)
+        return stable_range(before, low, high, signed=signed, whole=counts), log
 
-def _draw_x_labels(grid: Grid, axes: AxisState, viewport: Viewport, left: int, right: int) -> None:
-    """Draw the labels of the horizontal axis: both ends, and the position of the crosshair."""
-    row = grid.height - 1
-    low, high = viewport.visible_range(axes.end)
-    grid.put(left, row, position_label(low, viewport, unit=False), "dim")
-    room = right - left - 2
-    end = next((text for unit in (True, False) if len(text := position_label(high, viewport, unit=unit)) <= room), "")
-    grid.right(right, row, end, "dim")
-    if viewport.crosshair is not None:
-        text = position_label(viewport.crosshair, viewport, unit=False)
-        at = left + round((viewport.crosshair - low) / (high - low) * (right - left)) - len(text) // 2
-        first = left + len(position_label(low, viewport, unit=False)) + 1
-        at = max(first, min(at, right - len(end) - len(text) - 1))
-        if at + len(text) < right - len(end):
-            grid.put(at, row, text, "key")
+    def _draw_axes(self) -> Plot | None:
+        """Draw the axes and return the plot of the left one; None where it would be smaller than ``MIN_PLOT``."""
+        grid, axes = self.grid, self.axes
+        has_right_axis = axes.right is not None and grid.width >= 3 * LABEL_WIDTH + MIN_PLOT[0]
+        left, right = LABEL_WIDTH + 1, grid.width - (LABEL_WIDTH + 1 if has_right_axis else 0)
+        wide, high = right - left, grid.height - 2
+        axes.columns = (left, right)
+        if wide < MIN_PLOT[0] or high < MIN_PLOT[1]:
+            axes.columns = (0, 0)
+            return None
+        self._draw_y_labels(high, has_right_axis)
+        self._draw_x_labels()
+        window = self.viewport.visible_range(axes.end)
+        return Plot(Canvas(wide, high, self.theme.glyphs), window, axes.left or (0.0, 1.0), axes.log[0])
+
+    def _draw_y_labels(self, high: int, has_right_axis: bool) -> None:
+        """Draw the labels of the vertical axes: both ends and, where rows allow, the middle or the quarters.
+
+        The labels of counts are whole numbers.
+        """
+        axes, (left, right), is_share = self.axes, self.axes.columns, self.chart.format_value is percent
+        most = next(n for smallest, n in Y_LABEL_DIVISIONS if high >= smallest)
+        right_role = next((trace.series.role for trace in self.traces if trace.series.right), "dim")
+        for bounds, is_right in ((axes.left, False), (axes.right if has_right_axis else None, True)):
+            if bounds is None:
+                continue
+            span, below = bounds[1] - bounds[0], ""
+            own = [trace.series for trace in self.traces if trace.series.right == is_right]
+            counts = not axes.log[is_right] and all(series.is_count for series in own)
+            parts = divisions(bounds, most, whole=counts)
+            for share in (i / parts for i in range(parts + 1)):
+                row = 1 + round((1.0 - share) * (high - 1))
+                value = bounds[0] + share * span
+                label = log_label(10.0**value) if axes.log[is_right] else axis_label(value, span)
+                label = percent(value) if is_share else label
+                if label == below:
+                    continue  # rounds to the same label as the one below
+                below = label
+                if is_right:
+                    self.grid.put(right + 1, row, label, right_role)
+                else:
+                    self.grid.right(left - 1, row, label, self.traces[0].series.role if has_right_axis else "dim")
+
+    def _draw_x_labels(self) -> None:
+        """Draw the labels of the horizontal axis: both ends, and the position of the crosshair."""
+        grid, viewport, (left, right) = self.grid, self.viewport, self.axes.columns
+        row = grid.height - 1
+        low, high = viewport.visible_range(self.axes.end)
+        grid.put(left, row, position_label(low, viewport, unit=False), "dim")
+        room = right - left - 2
+        end = next(
+            (text for unit in (True, False) if len(text := position_label(high, viewport, unit=unit)) <= room), ""
+        )
+        grid.right(right, row, end, "dim")
+        if viewport.crosshair is not None:
+            text = position_label(viewport.crosshair, viewport, unit=False)
+            at = left + round((viewport.crosshair - low) / (high - low) * (right - left)) - len(text) // 2
+            first = left + len(position_label(low, viewport, unit=False)) + 1
+            at = max(first, min(at, right - len(end) - len(text) - 1))
+            if at + len(text) < right - len(end):
+                grid.put(at, row, text, "key")
+
+    def _draw_curves(self, plot: Plot) -> None:
+        """Draw value ranges, reference line, curves and crosshair; joined marks on top, then the first curve."""
+        axes, viewport, reference = self.axes, self.viewport, self.reference
+        joined = self.marked if self.joined else ()
+        right_plot = Plot(plot.canvas, plot.window, axes.right or (0.0, 1.0), axes.log[1])
+        for run in joined[-1:]:
+            draw_band(plot, run, viewport.x_axis)
+        for trace in (*self.traces, *self.behind):
+            if trace.series.raw and viewport.span > 1:
+                draw_spread(right_plot if trace.series.right else plot, trace)
+        height = math.log10(reference) if plot.log and reference > 0 else reference
+        if reference > 0 and plot.vertical[0] <= height <= plot.vertical[1]:
+            draw_reference(plot, reference)
+        for trace in reversed([*self.traces, *self.behind]):
+            draw_trace(right_plot if trace.series.right else plot, trace, viewport.span, dashed=not self.theme.colour)
+        for run in joined:
+            draw_joined(plot, run, viewport.x_axis)
+        if viewport.crosshair is not None:
+            draw_crosshair(plot, viewport.crosshair)
+        left = axes.columns[0]
+        for x, y, char, role in plot.canvas.cells():
+            self.grid.put(left + x, 1 + y, char, role)
 
 
 def position_label(value: float, viewport: Viewport, *, unit: bool = True) -> str:
@@ -361,34 +366,3 @@ def position_label(value: float, viewport: Viewport, *, unit: bool = True) -> st
         return duration(value) if value or unit else "0"
     number = count(value)
     return f"{number} {viewport.x_axis.removesuffix('s') if number == '1' else viewport.x_axis}" if unit else number
-
-
-def _draw_curves(
-    grid: Grid,
-    plot: Plot,
-    traces: Sequence[Trace],
-    reference: float,
-    theme: Theme,
-    axes: AxisState,
-    viewport: Viewport,
-    joined: Sequence[RunMarks] = (),
-) -> None:
-    """Draw value ranges, reference line, curves and crosshair; joined marks on top, then the first curve."""
-    right_plot = Plot(plot.canvas, plot.window, axes.right or (0.0, 1.0), axes.log[1])
-    for run in joined[-1:]:
-        draw_band(plot, run, viewport.x_axis)
-    for trace in traces:
-        if trace.series.raw and viewport.span > 1:
-            draw_spread(right_plot if trace.series.right else plot, trace)
-    height = math.log10(reference) if plot.log and reference > 0 else reference
-    if reference > 0 and plot.vertical[0] <= height <= plot.vertical[1]:
-        draw_reference(plot, reference)
-    for trace in reversed(traces):
-        draw_trace(right_plot if trace.series.right else plot, trace, viewport.span, dashed=not theme.colour)
-    for run in joined:
-        draw_joined(plot, run, viewport.x_axis)
-    if viewport.crosshair is not None:
-        draw_crosshair(plot, viewport.crosshair)
-    left = axes.columns[0]
-    for x, y, char, role in plot.canvas.cells():
-        grid.put(left + x, 1 + y, char, role)
