@@ -6,7 +6,7 @@
 import os
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from echelon.state_files import open_regular
 from echelon.telemetry.events import (
@@ -17,32 +17,18 @@ from echelon.telemetry.events import (
     EventEval,
     EventEvalBatch,
     EventResume,
-    EventRound,
-    EventRung,
     EventStart,
     EventUpdate,
 )
 from echelon.telemetry.lines import MAX_RECORD_BYTES, from_json
 from echelon.telemetry.log import is_superseded_by
-from echelon.telemetry.snapshot import LISTS, RunSnapshot
+from echelon.telemetry.snapshot import LISTS, NEWEST, RunSnapshot
 
 BLOCK_BYTES = 1 << 14
 LIMIT_BYTES = 8 << 20
 """Distance from the end of the file up to which records are found; evaluations can be far apart."""
 
-SEARCHED: tuple[type[Event], ...] = (
-    EventUpdate,
-    EventEval,
-    EventCheckpoint,
-    EventAlert,
-    EventStart,
-    EventEnd,
-    EventResume,
-    EventRound,
-    EventEvalBatch,
-    EventRung,
-)
-
+SEARCHED: tuple[type[Event], ...] = (*NEWEST, EventEval, EventEvalBatch, EventCheckpoint, EventAlert, EventResume)
 
 PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in SEARCHED}
 """Start of a line of each kind, with the preceding newline."""
@@ -50,14 +36,7 @@ PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode()
 UNTIL_LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
 """Kinds shown by a list of runs; the search continues until they are found."""
 
-SEARCHED_LISTED: tuple[type[Event], ...] = (
-    *UNTIL_LISTED,
-    EventStart,
-    EventResume,
-    EventRound,
-    EventEvalBatch,
-    EventRung,
-)
+SEARCHED_LISTED = tuple(kind for kind in SEARCHED if kind not in (EventCheckpoint, EventAlert, EventEnd))
 """Kinds that a list of runs shows of an ended run; of a running one also its alerts."""
 
 
@@ -90,24 +69,11 @@ def read_latest(
                     found.setdefault(EventEnd, event)  # a session that ended before it was continued
             if all(kind in found for kind in until):
                 break
-        start = found.get(EventStart) or _first(file)
+        if EventStart not in found and (start := _first(file)):
+            found[EventStart] = start
+    newest: dict[str, Any] = {name: found[kind] for kind, name in NEWEST.items() if isinstance(found.get(kind), kind)}
     lists: dict[str, Any] = {name: (found[row.kind],) for name, row in LISTS.items() if row.kind in found}
-    return RunSnapshot(
-        start=start if isinstance(start, EventStart) else None,
-        update=_as(EventUpdate, found),
-        end=_as(EventEnd, found),
-        round=_as(EventRound, found),
-        rung=_as(EventRung, found),
-        **lists,
-    )
-
-
-E = TypeVar("E", bound=Event)
-
-
-def _as(kind: type[E], found: dict[type[Event], Event]) -> E | None:
-    event = found.get(kind)
-    return event if isinstance(event, kind) else None
+    return RunSnapshot(**newest, **lists)
 
 
 def _newest_first(block: bytes, found: Container[type[Event]], searched: tuple[type[Event], ...]) -> Iterator[bytes]:

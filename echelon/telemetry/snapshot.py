@@ -235,6 +235,11 @@ class _EventList:
         events.append(event)
 
 
+NEWEST: dict[type[Event], str] = {
+    EventStart: "start", EventUpdate: "update", EventRound: "round", EventRung: "rung", EventEnd: "end"
+}  # fmt: skip
+"""Kinds of which a snapshot has the newest record, and the field that it is in."""
+
 LISTS: dict[str, _EventList] = {
     "evals": _EventList(kind=EventEval, limit=MAX_EVALUATIONS),
     "batches": _EventList(kind=EventEvalBatch, thin=False),
@@ -252,12 +257,9 @@ class SnapshotBuilder:
     """Accumulator of records with bounded size."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        self._start: EventStart | None = None
-        self._end: EventEnd | None = None
-        self._update: EventUpdate | None = None
+        self._newest: dict[str, Any] = dict.fromkeys(NEWEST.values())
+        """Newest record by field."""
         self._best: EventEval | None = None
-        self._round: EventRound | None = None
-        self._rung: EventRung | None = None
         self._lists: dict[str, list[Any]] = {name: [] for name in LISTS}
         self._recent: deque[_Mark] = deque(maxlen=MAX_MARKS)
         """Marks before the updates since the newest checkpoint; older updates are no target of a resume."""
@@ -276,31 +278,26 @@ class SnapshotBuilder:
                 row.append(self._lists[name], event, self._best)
         match event:
             case EventStart():
-                self._start, self._end = event, None
+                self._newest["end"] = None
             case EventUpdate():
-                self._recent.append(_Mark(event.update - 1, self._update, self._totals))
-                self._update = event
+                self._recent.append(_Mark(event.update - 1, self._newest["update"], self._totals))
             case EventEpisodes():
                 self._totals = _add_episodes(self._totals, event)
             case EventEval():
                 self._best = _better(self._best, event)
             case EventCheckpoint():
-                self._saved.append(_Mark(event.update, self._update, self._totals))
+                self._saved.append(_Mark(event.update, self._newest["update"], self._totals))
                 self._recent.clear()
-            case EventRound():
-                self._round = event
-            case EventRung():
-                self._rung = event
-            case EventEnd():
-                self._end = event
+        if name := NEWEST.get(type(event)):
+            self._newest[name] = event
 
     def _apply_resume(self, resume: EventResume) -> None:
         """Remove the records that ``resume`` supersedes."""
-        self._end = None
-        if self._update is not None and is_superseded_by(self._update, resume):
+        self._newest["end"], update = None, self._newest["update"]
+        if update is not None and is_superseded_by(update, resume):
             marks = [mark for mark in (*self._recent, *self._saved) if mark.number <= resume.update]
             mark = max(marks, key=lambda mark: mark.number, default=_Mark())
-            self._update, self._totals = mark.update, mark.totals
+            self._newest["update"], self._totals = mark.update, mark.totals
         self._recent = deque((m for m in self._recent if m.number <= resume.update), maxlen=MAX_MARKS)
         self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MAX_MARKS)
         for name, events in self._lists.items():
@@ -310,16 +307,7 @@ class SnapshotBuilder:
     def snapshot(self, skipped: int = 0) -> RunSnapshot:
         lists: dict[str, Any] = {name: tuple(events) for name, events in self._lists.items()}
         return RunSnapshot(
-            start=self._start,
-            update=self._update,
-            best=self._best,
-            episodes=self._totals,
-            end=self._end,
-            round=self._round,
-            rung=self._rung,
-            last_time=self._last_time,
-            skipped=skipped,
-            **lists,
+            best=self._best, episodes=self._totals, last_time=self._last_time, skipped=skipped, **self._newest, **lists
         )
 
 
