@@ -72,6 +72,19 @@ class SlotRange:
     """1 if contacts keep their slots, which separates friends from hostiles."""
 
 
+@wp.struct
+class Observer:
+    """An observer with all that its contacts are sorted by."""
+
+    rules: Rules
+    display: DisplayRules
+    viewer: Viewer
+    mechs: Mechs
+    senses: Senses
+    tracks: Tracks
+    sort_mode: int
+
+
 @wp.func
 def pack_key(key: wp.vec2) -> wp.uint64:
     """Return a sort key, whose parts are not negative, as a number: of floats of one sign the bits have the order."""
@@ -85,38 +98,32 @@ def key_at(side: Candidates, at: int) -> wp.vec2:
 
 
 @wp.func
-def rank_candidates(
-    rules: Rules,
-    d: DisplayRules,
-    viewer: Viewer,
-    mechs: Mechs,
-    senses: Senses,
-    tracks: Tracks,
-    hostile: bool,
-    excluded: int,
-    mode: int,
-    limit: int,
-) -> Candidates:
+def remembered_key(o: Observer, j: int, age: int) -> wp.vec2:
+    return track_key(o.rules, o.display, o.viewer, o.mechs, o.tracks, j, age, o.sort_mode)
+
+
+@wp.func
+def rank_candidates(o: Observer, hostile: bool, excluded: int, limit: int) -> Candidates:
     """Return the best ``limit`` candidates of one side in sort order, without mech ``excluded``."""
     # vectors of their own, since reading an element of a struct's vector copies the vector
     ranked = Ranking(-1)
     keys = Keys()
     n = int(0)
-    e = viewer.env
-    m = viewer.mech
-    here = mechs.pos[e, m]
-    penalty = age_penalty(d, viewer, 0)
-    team = mechs.team[e, m]
-    for j in range(wp.where(limit > 0, mechs.team.shape[1], 0)):
-        if (mechs.team[e, j] != team) == hostile and j != excluded:
-            age = known_age(d, viewer, mechs, senses, j)
+    e = o.viewer.env
+    m = o.viewer.mech
+    here = o.mechs.pos[e, m]
+    penalty = age_penalty(o.display, o.viewer, 0)
+    team = o.mechs.team[e, m]
+    for j in range(wp.where(limit > 0, o.mechs.team.shape[1], 0)):
+        if (o.mechs.team[e, j] != team) == hostile and j != excluded:
+            age = known_age(o.display, o.viewer, o.mechs, o.senses, j)
             if age >= 0:
                 key = wp.vec2(0.0, 0.0)
                 if age == 0:
-                    distance = wp.length(mechs.pos[e, j] - here)
-                    key = sort_key(rules, mode, mechs.chassis[e, j], mechs.hp[e, j], distance, penalty)
+                    distance = wp.length(o.mechs.pos[e, j] - here)
+                    key = sort_key(o.rules, o.sort_mode, o.mechs.chassis[e, j], o.mechs.hp[e, j], distance, penalty)
                 else:
-                    key = track_key(rules, d, viewer, mechs, tracks, j, age, mode)
+                    key = remembered_key(o, j, age)
                 bits = pack_key(key)
                 if n < limit or bits < keys[n - 1]:
                     at = wp.min(n, limit - 1)
@@ -140,17 +147,15 @@ def has_bit(mask: int, k: int) -> bool:
 
 
 @wp.func
-def slots_of_side(
-    side: Candidates, viewer: Viewer, mechs: Mechs, previous: Slots, hostile: bool, r: SlotRange
-) -> SideSlots:
+def slots_of_side(side: Candidates, o: Observer, previous: Slots, hostile: bool, r: SlotRange) -> SideSlots:
     """Return the slots that mechs of one side hold in ``previous``."""
-    e = viewer.env
+    e = o.viewer.env
     owned = SideSlots()
     owned.slot = SlotOfRank(wp.int8(-1))
     hint = int(0)
     for k in range(r.first, r.end):
         j = previous[k]
-        if j >= 0 and (mechs.team[e, wp.max(j, 0)] != mechs.team[e, viewer.mech]) == hostile:
+        if j >= 0 and (o.mechs.team[e, wp.max(j, 0)] != o.mechs.team[e, o.viewer.mech]) == hostile:
             found = int(UNRANKED)
             for i in range(side.count):
                 # slots mostly follow the ranking: try the rank after the last one found first
@@ -174,17 +179,7 @@ def slots_of_side(
 
 
 @wp.func
-def order_unranked(
-    owned: SideSlots,
-    previous: Slots,
-    rules: Rules,
-    d: DisplayRules,
-    viewer: Viewer,
-    mechs: Mechs,
-    senses: Senses,
-    tracks: Tracks,
-    mode: int,
-) -> SideSlots:
+def order_unranked(owned: SideSlots, previous: Slots, o: Observer) -> SideSlots:
     """Rank the unranked mechs of a side from ``UNRANKED`` on, the best first, equal ones by index."""
     if (owned.unranked & (owned.unranked - 1)) == 0:
         return owned
@@ -192,8 +187,7 @@ def order_unranked(
     for k in range(CONTACT_SLOTS):
         if has_bit(owned.unranked, k):
             j = previous[k]
-            key = track_key(rules, d, viewer, mechs, tracks, j, known_age(d, viewer, mechs, senses, j), mode)
-            keys[k] = pack_key(key)
+            keys[k] = pack_key(remembered_key(o, j, known_age(o.display, o.viewer, o.mechs, o.senses, j)))
             for q in range(k):
                 if has_bit(owned.unranked, q):
                     worse = int(q)
@@ -322,18 +316,7 @@ def reorder_slots(side: Candidates, owned: SideSlots, margin: float, r: SlotRang
 
 
 @wp.func
-def replace_worse(
-    side: Candidates,
-    owned: SideSlots,
-    previous: Slots,
-    rules: Rules,
-    d: DisplayRules,
-    viewer: Viewer,
-    mechs: Mechs,
-    senses: Senses,
-    tracks: Tracks,
-    mode: int,
-) -> SideSlots:
+def replace_worse(side: Candidates, owned: SideSlots, previous: Slots, o: Observer) -> SideSlots:
     """Give the worst slots of a side to candidates without a slot that are better by the margin."""
     for at in range(side.count):
         if int(owned.slot[at]) < 0:
@@ -342,11 +325,10 @@ def replace_worse(
                 return owned
             key = wp.vec2(0.0, 0.0)
             if has_bit(owned.unranked, k):
-                age = known_age(d, viewer, mechs, senses, previous[k])
-                key = track_key(rules, d, viewer, mechs, tracks, previous[k], age, mode)
+                key = remembered_key(o, previous[k], known_age(o.display, o.viewer, o.mechs, o.senses, previous[k]))
             elif int(owned.rank[k]) > at:
                 key = key_at(side, int(owned.rank[k]))
-            if not precedes(key_at(side, at), key, d.better):
+            if not precedes(key_at(side, at), key, o.display.better):
                 return owned
             owned = take_slot(release_slot(owned, k), at, k)
     return owned
@@ -363,60 +345,39 @@ def mech_in_slot(side: Candidates, owned: SideSlots, previous: Slots, k: int) ->
 
 
 @wp.func
-def known_contacts(
-    d: DisplayRules,
-    viewer: Viewer,
-    mechs: Mechs,
-    controls: Controls,
-    senses: Senses,
-    first: int,
-    end: int,
-    alerted: int,
-) -> Slots:
+def known_contacts(o: Observer, controls: Controls, first: int, end: int, alerted: int) -> Slots:
     """Return the contacts in slots ``first`` to ``end`` that may stay: known, not filtered, not the alerted one."""
-    e = viewer.env
-    m = viewer.mech
+    e = o.viewer.env
+    m = o.viewer.mech
     previous = Slots(-1)
     for k in range(first, end):
         j = controls.contact[e, m, k]
         if j >= 0 and j != alerted:
-            hostile = mechs.team[e, wp.max(j, 0)] != mechs.team[e, m]
-            if (controls.hostile_only[e, m] == 0 or hostile) and known_age(d, viewer, mechs, senses, j) >= 0:
+            hostile = o.mechs.team[e, wp.max(j, 0)] != o.mechs.team[e, m]
+            known = known_age(o.display, o.viewer, o.mechs, o.senses, j) >= 0
+            if known and (controls.hostile_only[e, m] == 0 or hostile):
                 previous[k] = j
     return previous
 
 
 @wp.func
-def allocate(
-    rules: Rules,
-    d: DisplayRules,
-    viewer: Viewer,
-    mechs: Mechs,
-    controls: Controls,
-    senses: Senses,
-    tracks: Tracks,
-    slots: int,
-    alerted: int,
-) -> Slots:
+def allocate(o: Observer, controls: Controls, slots: int, alerted: int) -> Slots:
     """Return the contacts of an observer with ``slots`` slots; the alerted mech, -1 none, is in slot 0."""
-    e = viewer.env
-    m = viewer.mech
-    mode = controls.sort_mode[e, m]
     # also the mask of the slots that the alert takes
     first = wp.where(alerted >= 0, 1, 0)
     free = slots - first
-    hostiles = rank_candidates(rules, d, viewer, mechs, senses, tracks, True, alerted, mode, free)
-    friend_limit = wp.where(controls.hostile_only[e, m] == 0, free, 0)
-    friends = rank_candidates(rules, d, viewer, mechs, senses, tracks, False, alerted, mode, friend_limit)
+    hostiles = rank_candidates(o, True, alerted, free)
+    friend_limit = wp.where(controls.hostile_only[o.viewer.env, o.viewer.mech] == 0, free, 0)
+    friends = rank_candidates(o, False, alerted, friend_limit)
     previous = Slots(-1)
-    if d.keeps_slots == 1:
-        previous = known_contacts(d, viewer, mechs, controls, senses, first, slots, alerted)
+    if o.display.keeps_slots == 1:
+        previous = known_contacts(o, controls, first, slots, alerted)
     quota = wp.min(FRIENDLY_QUOTA, friends.count)
-    r = SlotRange(first, first + quota, slots, d.keeps_slots)
-    hostile_slots = slots_of_side(hostiles, viewer, mechs, previous, True, r)
-    friend_slots = slots_of_side(friends, viewer, mechs, previous, False, r)
-    hostile_slots = order_unranked(hostile_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
-    friend_slots = order_unranked(friend_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
+    r = SlotRange(first, first + quota, slots, o.display.keeps_slots)
+    hostile_slots = slots_of_side(hostiles, o, previous, True, r)
+    friend_slots = slots_of_side(friends, o, previous, False, r)
+    hostile_slots = order_unranked(hostile_slots, previous, o)
+    friend_slots = order_unranked(friend_slots, previous, o)
     hostile_count = wp.min(hostiles.count, free - quota)
     friend_count = wp.min(friends.count, free - hostile_count)
     hostile_slots = trim_slots(hostiles, hostile_slots, hostile_count)
@@ -424,12 +385,12 @@ def allocate(
     friend_slots = fill_slots(friend_slots, quota, first | hostile_slots.mask, False, r)
     hostile_slots = fill_slots(hostile_slots, hostile_count, first | friend_slots.mask, True, r)
     friend_slots = fill_slots(friend_slots, friend_count, first | hostile_slots.mask, False, r)
-    if d.keeps_slots == 1:
+    if o.display.keeps_slots == 1:
         hostile_slots = move_to_selectable(hostiles, hostile_slots, first | friend_slots.mask, r)
-        hostile_slots = replace_worse(hostiles, hostile_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
-        friend_slots = replace_worse(friends, friend_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
-        hostile_slots = reorder_slots(hostiles, hostile_slots, d.better, r)
-        friend_slots = reorder_slots(friends, friend_slots, d.better, r)
+        hostile_slots = replace_worse(hostiles, hostile_slots, previous, o)
+        friend_slots = replace_worse(friends, friend_slots, previous, o)
+        hostile_slots = reorder_slots(hostiles, hostile_slots, o.display.better, r)
+        friend_slots = reorder_slots(friends, friend_slots, o.display.better, r)
     filled = Slots(-1)
     if alerted >= 0:
         filled[0] = alerted
@@ -467,6 +428,7 @@ def allocate_by_quota(
             slots = suites.alert_slots[c]
     filled = Slots(-1)
     if slots > 0:
-        filled = allocate(rules, display, viewer, mechs, controls, senses, tracks, slots, alerted)
+        o = Observer(rules, display, viewer, mechs, senses, tracks, controls.sort_mode[e, m])
+        filled = allocate(o, controls, slots, alerted)
     for k in range(contact_out.shape[2]):
         contact_out[e, m, k] = filled[k]

@@ -11,9 +11,9 @@ import warp as wp
 from echelon.config import EnvConfig
 from echelon.env import quota_allocation
 from echelon.env.contact_order import age_penalty, alerted_contact, has_missile_on, precedes, sort_key
-from echelon.env.display import DisplayRules, Suites, Viewer, allocates_by_suite, known_age, make_viewer
+from echelon.env.display import DisplayRules, Suites, allocates_by_suite, known_age, make_viewer
 from echelon.env.observe.contacts import painter_is_packmate
-from echelon.env.quota_allocation import Slots
+from echelon.env.quota_allocation import Observer, Slots
 from echelon.env.suites import FillRule
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, xy_length
@@ -39,17 +39,27 @@ FIELDS: dict[str, Field] = {
 
 @wp.struct
 class SlotRequest:
-    """One rule to fill slots by, with the observer's display controls."""
+    """One rule to fill slots by, with the observer's filter."""
 
     rule: int
     mask: int
     """Slots to fill."""
     end: int
     """Slots of the display."""
-    sort_mode: int
     hostile_only: int
     alerted: int
     """Mech of the most urgent alert, -1 none."""
+
+
+@wp.struct
+class Battle:
+    """What the rules of suites read beside the observer's contacts."""
+
+    world: World
+    suites: Suites
+    controls: Controls
+    rounds: Rounds
+    known_since: wp.array3d(dtype=wp.int32)
 
 
 def fields(cfg: EnvConfig) -> dict[str, Field]:
@@ -85,17 +95,17 @@ def update_known_since(
 
 
 @wp.func
-def aims_at(rules: Rules, d: DisplayRules, mechs: Mechs, rounds: Rounds, viewer: Viewer, j: int, age: int) -> bool:
+def aims_at(o: Observer, rounds: Rounds, j: int, age: int) -> bool:
     """Whether mech j attacks the observer: by a missile in flight, by paint, or by facing it in sight."""
-    e = viewer.env
-    m = viewer.mech
-    if has_missile_on(rules, rounds, e, j, m) or (mechs.painted[e, m] > 0 and mechs.painter[e, m] == j):
+    e = o.viewer.env
+    m = o.viewer.mech
+    if has_missile_on(o.rules, rounds, e, j, m) or (o.mechs.painted[e, m] > 0 and o.mechs.painter[e, m] == j):
         return True
     if age > 0:
         return False
-    r = mechs.pos[e, m] - mechs.pos[e, j]
-    cs = cos_sin(mechs.yaw[e, j])
-    return r[0] * cs[0] + r[1] * cs[1] >= d.aim_cos * xy_length(r)
+    r = o.mechs.pos[e, m] - o.mechs.pos[e, j]
+    cs = cos_sin(o.mechs.yaw[e, j])
+    return r[0] * cs[0] + r[1] * cs[1] >= o.display.aim_cos * xy_length(r)
 
 
 @wp.func
@@ -118,61 +128,47 @@ def rule_accepts_side(rule: int, hostile: bool, hostile_only: int) -> bool:
 
 
 @wp.func
-def contact_key(
-    request: SlotRequest,
-    rules: Rules,
-    d: DisplayRules,
-    viewer: Viewer,
-    world: World,
-    suites: Suites,
-    mechs: Mechs,
-    controls: Controls,
-    rounds: Rounds,
-    senses: Senses,
-    tracks: Tracks,
-    known_since: wp.array3d(dtype=wp.int32),
-    j: int,
-) -> wp.vec3:
+def contact_key(request: SlotRequest, o: Observer, b: Battle, j: int) -> wp.vec3:
     """Return (group, primary key, secondary key) of mech j under a rule, lower first; group REJECTED excludes it."""
-    e = viewer.env
-    m = viewer.mech
+    e = o.viewer.env
+    m = o.viewer.mech
     rule = request.rule
     rejected = wp.vec3(REJECTED, 0.0, 0.0)
-    age = known_age(d, viewer, mechs, senses, j)
+    age = known_age(o.display, o.viewer, o.mechs, o.senses, j)
     if age < 0:
         return rejected
     if rule == ALERT:
         return wp.vec3(wp.where(j == request.alerted, 0.0, REJECTED), 0.0, 0.0)
-    hostile = mechs.team[e, j] != mechs.team[e, m]
+    hostile = o.mechs.team[e, j] != o.mechs.team[e, m]
     if not rule_accepts_side(rule, hostile, request.hostile_only):
         return rejected
-    pos = mechs.pos[e, j]
-    hp = mechs.hp[e, j]
+    pos = o.mechs.pos[e, j]
+    hp = o.mechs.hp[e, j]
     if age > 0:
-        k = (viewer.step - age) % tracks.trace_pos.shape[1]
-        pos = tracks.trace_pos[e, k, j]
-        hp = tracks.trace_body[e, k, j][1]
-    c = mechs.chassis[e, j]
-    distance = wp.length(pos - mechs.pos[e, m])
-    penalty = age_penalty(d, viewer, age)
+        k = (o.viewer.step - age) % o.tracks.trace_pos.shape[1]
+        pos = o.tracks.trace_pos[e, k, j]
+        hp = o.tracks.trace_body[e, k, j][1]
+    c = o.mechs.chassis[e, j]
+    distance = wp.length(pos - o.mechs.pos[e, m])
+    penalty = age_penalty(o.display, o.viewer, age)
     if rule == NEWEST:
-        return wp.vec3(0.0, float(viewer.step - known_since[e, m, j]), distance)
+        return wp.vec3(0.0, float(o.viewer.step - b.known_since[e, m, j]), distance)
     if rule == FRIENDS:
-        return wp.vec3(wp.where(is_pack_leader(mechs, e, m, j), 0.0, 1.0), penalty * distance, 0.0)
+        return wp.vec3(wp.where(is_pack_leader(o.mechs, e, m, j), 0.0, 1.0), penalty * distance, 0.0)
     if rule == OBJECTIVE:
-        zone = world.zone[e]
+        zone = b.world.zone[e]
         return wp.vec3(0.0, penalty * xy_length(wp.vec3(pos[0] - zone[0], pos[1] - zone[1], 0.0)), distance)
     if rule == DESIGNATED:
-        painted = mechs.painted[e, j] > 0 and painter_is_packmate(mechs, e, m, mechs.painter[e, j])
-        group = wp.where(controls.focus[e, m] == j, 0.0, wp.where(painted, 1.0, REJECTED))
+        painted = o.mechs.painted[e, j] > 0 and painter_is_packmate(o.mechs, e, m, o.mechs.painter[e, j])
+        group = wp.where(b.controls.focus[e, m] == j, 0.0, wp.where(painted, 1.0, REJECTED))
         return wp.vec3(group, penalty * distance, 0.0)
-    if rule == FIRE_LINE and (age > 0 or senses.sight[e, m, j] != CLEAR):
+    if rule == FIRE_LINE and (age > 0 or o.senses.sight[e, m, j] != CLEAR):
         return rejected
-    if rule == AIMING and not aims_at(rules, d, mechs, rounds, viewer, j, age):
+    if rule == AIMING and not aims_at(o, b.rounds, j, age):
         return rejected
     if rule == THREAT or rule == FIRE_LINE or rule == AIMING:
-        return wp.vec3(0.0, penalty * distance / suites.threat[c], distance)
-    key = sort_key(rules, request.sort_mode, c, hp, distance, penalty)
+        return wp.vec3(0.0, penalty * distance / b.suites.threat[c], distance)
+    key = sort_key(o.rules, o.sort_mode, c, hp, distance, penalty)
     return wp.vec3(wp.where(rule == REST and not hostile, 1.0, 0.0), key[0], key[1])
 
 
@@ -221,51 +217,33 @@ def empty_slots(slots: Slots, end: int) -> int:
 
 
 @wp.func
-def keep_previous(
-    request: SlotRequest, d: DisplayRules, viewer: Viewer, contact: wp.array3d(dtype=wp.int32), slots: Slots
-):
+def keep_previous(request: SlotRequest, o: Observer, contact: wp.array3d(dtype=wp.int32), slots: Slots):
     """Return the slots with the previous contacts of the requested ones, unless they have a slot already."""
     filled = Slots(-1)
     for k in range(request.end):
         filled[k] = slots[k]
     for k in range(request.end):
-        if ((request.mask >> k) & 1) == 1 and d.keeps_slots == 1:
-            j = contact[viewer.env, viewer.mech, k]
+        if ((request.mask >> k) & 1) == 1 and o.display.keeps_slots == 1:
+            j = contact[o.viewer.env, o.viewer.mech, k]
             if j >= 0 and slot_of(filled, j) < 0:
                 filled[k] = j
     return filled
 
 
 @wp.func
-def fill_by_rule(
-    request: SlotRequest,
-    rules: Rules,
-    d: DisplayRules,
-    viewer: Viewer,
-    world: World,
-    suites: Suites,
-    mechs: Mechs,
-    controls: Controls,
-    rounds: Rounds,
-    senses: Senses,
-    tracks: Tracks,
-    known_since: wp.array3d(dtype=wp.int32),
-    slots: Slots,
-) -> Slots:
+def fill_by_rule(request: SlotRequest, o: Observer, b: Battle, slots: Slots) -> Slots:
     """Return the slots with the requested ones filled: drop rejected mechs, fill empty slots, replace worse mechs."""
-    filled = keep_previous(request, d, viewer, controls.contact, slots)
+    filled = keep_previous(request, o, b.controls.contact, slots)
     for _ in range(2 * CONTACT_SLOTS + 1):
         best = int(-1)
         worst = int(-1)
         best_key = wp.vec3(0.0, 0.0, 0.0)
         worst_key = wp.vec3(0.0, 0.0, 0.0)
-        for j in range(mechs.alive.shape[1]):
+        for j in range(o.mechs.alive.shape[1]):
             k = slot_of(filled, j)
             inside = k >= 0 and ((request.mask >> wp.max(k, 0)) & 1) == 1
             if k < 0 or inside:
-                key = contact_key(
-                    request, rules, d, viewer, world, suites, mechs, controls, rounds, senses, tracks, known_since, j
-                )
+                key = contact_key(request, o, b, j)
                 if inside and key[0] < 0.0:
                     filled[k] = -1
                 elif inside and (worst < 0 or not group_precedes(key, worst_key, 1.0)):
@@ -279,7 +257,7 @@ def fill_by_rule(
             return filled
         if free != 0:
             filled[lowest_bit(free)] = best
-        elif worst >= 0 and group_precedes(best_key, worst_key, d.better):
+        elif worst >= 0 and group_precedes(best_key, worst_key, o.display.better):
             filled[worst] = best
         else:
             return filled
@@ -309,8 +287,9 @@ def allocate_by_suite(
     c = mechs.chassis[e, m]
     slots = Slots(-1)
     viewer = make_viewer(display, senses, e, m, episode.decision[e])
-    slots_of_suite = suites.suite_slots[c] * mechs.alive[e, m]
-    request = SlotRequest(REST, 0, slots_of_suite, controls.sort_mode[e, m], controls.hostile_only[e, m], -1)
+    o = Observer(rules, display, viewer, mechs, senses, tracks, controls.sort_mode[e, m])
+    b = Battle(world, suites, controls, rounds, known_since)
+    request = SlotRequest(REST, 0, suites.suite_slots[c] * mechs.alive[e, m], controls.hostile_only[e, m], -1)
     if suites.suite_alerts[c] * mechs.alive[e, m] == 1:
         request.alerted = alerted_contact(rules, display, viewer, mechs, rounds, senses)
         if request.alerted >= 0:
@@ -321,27 +300,11 @@ def allocate_by_suite(
         request.rule = suites.slot_rule[c, first]
         request.mask = run_of_rule(suites.slot_rule, c, first, end)
         if request.rule != REST:
-            slots = fill_by_rule(
-                request,
-                rules,
-                display,
-                viewer,
-                world,
-                suites,
-                mechs,
-                controls,
-                rounds,
-                senses,
-                tracks,
-                known_since,
-                slots,
-            )
+            slots = fill_by_rule(request, o, b, slots)
         while first < end and (request.mask >> first) != 0:
             first += 1
     request.rule = REST
     request.mask = empty_slots(slots, end)
-    slots = fill_by_rule(
-        request, rules, display, viewer, world, suites, mechs, controls, rounds, senses, tracks, known_since, slots
-    )
+    slots = fill_by_rule(request, o, b, slots)
     for k in range(controls_out.contact.shape[2]):
         controls_out.contact[e, m, k] = slots[k]
