@@ -124,56 +124,56 @@ def one_of(*names: str) -> Completion:
 DEVICE_PRESETS = "quickstart, with a GPU gpu"
 """Preset of a training run where none is named."""
 
-TrainedPresetOption = Annotated[
+TrainedPreset = Annotated[
     str | None,
     option("--preset", f"Named configuration to start from; default: {DEVICE_PRESETS}.", "NAME", complete_presets),
 ]
 
-GamePresetOption = Annotated[
+GamePreset = Annotated[
     str | None,
     option(
         "--preset", "Preset of the game; default: the first policy's game, else quickstart's.", "NAME", complete_presets
     ),
 ]
 
-DeviceOption = Annotated[str, option("--device", "Device: cpu, cuda, cuda:N or auto.", complete=complete_devices)]
+Device = Annotated[str, option("--device", "Device: cpu, cuda, cuda:N or auto.", complete=complete_devices)]
 
-ThreadsOption = Annotated[int, option("--threads", "Threads per process; 0 uses every core.", min=0)]
+Threads = Annotated[int, option("--threads", "Threads per process; 0 uses every core.", min=0)]
 
-PacksOption = Annotated[int | None, option("--packs", "Packs of five mechs per team; default: the game's.", min=1)]
+Packs = Annotated[int | None, option("--packs", "Packs of five mechs per team; default: the game's.", min=1)]
 
-MapsOption = Annotated[
+Maps = Annotated[
     MapKind | None,
     option("--maps", "Maps with the zone anywhere (any) or equal path costs for teams (path); default: the game's."),
 ]
 
-SecondsOption = Annotated[float | None, option("--seconds", "Time limit [s]; default: the game's.", "SECONDS")]
+Seconds = Annotated[float | None, option("--seconds", "Time limit [s]; default: the game's.", "SECONDS")]
 
-HeightOption = Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")]
+Height = Annotated[int | None, option("--height", "Map height [vox]; default: the game's.")]
 
-RatioOption = Annotated[
+Ratio = Annotated[
     float | None,
     option("--max-distance-ratio", "Greatest ratio of straight distances to the zone; 0: any; default: the game's."),
 ]
 
-WeaponOption = Annotated[float, option("--weapon-prob", "Trigger probability of levels, 0 to 1.", min=0.0, max=1.0)]
+Weapon = Annotated[float, option("--weapon-prob", "Trigger probability of levels, 0 to 1.", min=0.0, max=1.0)]
 
-DetachFlag = Annotated[bool, option("--detach", "Return when the job has started.")]
+Detach = Annotated[bool, option("--detach", "Return when the job has started.")]
 
-YesFlag = Annotated[bool, option("--yes", "Skip the confirmation.", short="-y")]
+Yes = Annotated[bool, option("--yes", "Skip the confirmation.", short="-y")]
 
-ForceFlag = Annotated[bool, option("--force", "Overwrite an existing file.")]
+Force = Annotated[bool, option("--force", "Overwrite an existing file.")]
 
-JsonFlag = Annotated[bool, option("--json", "Print JSON instead of text.")]
+Json = Annotated[bool, option("--json", "Print JSON instead of text.")]
 
-NotifyOption = Annotated[
+Notify = Annotated[
     list[str] | None,
     option(
         "--notify", "Report ends and alerts to a URL of apprise, such as ntfys://ntfy.sh/TOPIC; may be repeated.", "URL"
     ),
 ]
 
-MirrorOption = Annotated[
+Mirror = Annotated[
     list[str] | None,
     option(
         "--mirror",
@@ -190,7 +190,7 @@ def complete_launchers(incomplete: str) -> list[str]:
     return [name for name in ENGINES if name.startswith(incomplete)]
 
 
-LauncherOption = Annotated[
+Launcher = Annotated[
     str | None,
     option(
         "--launcher",
@@ -200,13 +200,13 @@ LauncherOption = Annotated[
     ),
 ]
 
-QueueFlag = Annotated[bool, option("--queue", "Append the job to the queue, which starts it when its device is free.")]
+Queue = Annotated[bool, option("--queue", "Append the job to the queue, which starts it when its device is free.")]
 
-RunArgument = Annotated[str, argument("RUN", "Id, part of an id, folder, or 'latest'.", complete_runs)]
+Run = Annotated[str, argument("RUN", "Id, part of an id, folder, or 'latest'.", complete_runs)]
 
-RunsArgument = Annotated[list[str], argument("RUN", "Ids, parts of ids, folders, or latest.", complete_runs)]
+Runs = Annotated[list[str], argument("RUN", "Ids, parts of ids, folders, or latest.", complete_runs)]
 
-PolicyArgument = Annotated[
+Policy = Annotated[
     str,
     argument(
         "RUN|CHECKPOINT|ENTRY|champion",
@@ -215,18 +215,18 @@ PolicyArgument = Annotated[
     ),
 ]
 
-FilterOption = Annotated[
+Filter = Annotated[
     str | None,
     option("--filter", "Only runs such as 'state:running eval>50% -tag:old'; default: all.", "QUERY", complete_filter),
 ]
 
-PresetOption = Annotated[
+Preset = Annotated[
     str | None, option("--preset", "Named configuration to start from; default: quickstart.", "NAME", complete_presets)
 ]
 
-ConfigOption = Annotated[Path | None, option("--config", "TOML file of values that override the preset's.", "FILE")]
+Config = Annotated[Path | None, option("--config", "TOML file of values that override the preset's.", "FILE")]
 
-SetOption = Annotated[
+Set = Annotated[
     list[str] | None, option("--set", "Override a value (ppo.lr=1e-4); may be repeated.", "KEY=VALUE", complete_keys)
 ]
 

@@ -12,26 +12,11 @@ import typer
 
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.status import JobStatus
-from echelon_cli import arena_job, arena_tables, job, output
+from echelon_cli import arena_job, arena_tables, job, options, output
 from echelon_cli.arena_job import find_entry_id, open_league
 from echelon_cli.devices import require_device
 from echelon_cli.foreign_text import completable
-from echelon_cli.options import (
-    CHOICES,
-    DetachFlag,
-    DeviceOption,
-    GamePresetOption,
-    JsonFlag,
-    LauncherOption,
-    NotifyOption,
-    QueueFlag,
-    SetOption,
-    ThreadsOption,
-    argument,
-    complete_runs,
-    one_of,
-    option,
-)
+from echelon_cli.options import CHOICES, argument, complete_runs, one_of, option
 from echelon_cli.players import find_player
 
 if TYPE_CHECKING:
@@ -81,17 +66,17 @@ def run(
     conservatism: Annotated[float, option("--conservatism", "Rank candidates by rating - k deviations; k [1].")] = 2.0,
     age_idle: Annotated[bool, option("--age-idle", "Increase the rating deviation of idle entries.")] = False,
     envs: Annotated[int, option("--envs", "Matches played in parallel.")] = 64,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 0,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
     nproc: Annotated[int, option("--nproc", "Processes that play; with --launcher, its hosts.", min=1, max=1024)] = 1,
-    launcher: LauncherOption = None,
-    preset: GamePresetOption = None,
-    assignments: SetOption = None,
+    launcher: options.Launcher = None,
+    preset: options.GamePreset = None,
+    assignments: options.Set = None,
     resume: Annotated[str | None, option("--resume", "Resume a stopped or crashed job.", "RUN", complete_runs)] = None,
-    detach: DetachFlag = False,
-    queue: QueueFlag = False,
-    notify: NotifyOption = None,
-    as_json: JsonFlag = False,
+    detach: options.Detach = False,
+    queue: options.Queue = False,
+    notify: options.Notify = None,
+    as_json: options.Json = False,
 ) -> int:
     """Play rounds of the league and follow them. They continue in the background; Ctrl-C detaches.
 
@@ -139,7 +124,7 @@ def standings(
     name: Annotated[str | None, argument("[ENTRY]", "One entry, with its history.", complete_entries)] = None,
     behaviour: Annotated[bool, option("--behaviour", "Show the behaviour of the entries.")] = False,
     retired: RetiredFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show ratings with 95 % intervals. The scripted level medium is fixed at 1500."""
     from echelon.arena.behaviour import style_means
@@ -171,7 +156,7 @@ def matches(
     limit: Annotated[
         int, option("--limit", "Number of matches, newest first; 0: all.", short="-n", min=0, max=MAX_LIMIT)
     ] = DEFAULT_LIMIT,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """List matches, newest first, with the command to watch one."""
     from echelon.arena.standings import matches as read_matches
@@ -183,7 +168,7 @@ def matches(
 
 
 @app.command("head-to-head")
-def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> None:
+def head_to_head(retired: RetiredFlag = False, as_json: options.Json = False) -> None:
     """Show scores between entries with intervals. Nash equilibrium, alpha-rank and cycles of three follow."""
     from echelon.arena.metagame import cross_play
 
@@ -206,7 +191,7 @@ def add(
     ] = "candidate",
     label: Annotated[str, option("--label", "Display name of the entry; default: the policy's.", "NAME")] = "",
     target: Annotated[str, option("--target", "Entry that an exploiter attacks.", "ENTRY", complete_entries)] = "",
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Add policies, scripted levels or an exported league. The first policy fixes the game of the league."""
     from echelon.arena.store import add_level
@@ -240,7 +225,7 @@ def edit(
     keep: Annotated[int | None, option("--keep", "Keep the N best commanders; default: all.", min=0)] = None,
     min_games: Annotated[int, option("--min-games", "Games of a commander before --keep retires it.", min=0)] = 20,
     recompute: Annotated[bool, option("--recompute", "Compute ratings again from the matches; show changes.")] = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Remove or retire entries, or compute the ratings again."""
     if (remove is not None) + (keep is not None) + recompute != 1:
@@ -291,7 +276,7 @@ def _recompute(as_json: bool) -> None:
 
 
 @app.command("export")
-def export(file: Annotated[Path, argument("FILE", "JSON file to write.")], as_json: JsonFlag = False) -> None:
+def export(file: Annotated[Path, argument("FILE", "JSON file to write.")], as_json: options.Json = False) -> None:
     """Write entries and ratings to a JSON file. Checkpoints and matches are not included."""
     with open_league(read_only=True) as store:
         league = store.league()

@@ -4,9 +4,9 @@ import os
 from typing import Annotated, Any
 
 from echelon.jobs.config_layers import ConfigError, did_you_mean
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.help import help_of
-from echelon_cli.options import CHOICES, JsonFlag, argument, complete_devices, one_of, option
+from echelon_cli.options import CHOICES, argument, complete_devices, one_of, option
 
 REPEATS = 3
 
@@ -25,7 +25,7 @@ def bench(
         option("--envs", "Environments; may be repeated; default: the scene's own, 4,096 and more on CUDA.", min=1),
     ] = None,
     list_scenes: Annotated[bool, option("--list", "List the scenes and exit.")] = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Run benchmark scenes and show where the time goes."""
     from echelon.training.runtime.threads import thread_environment

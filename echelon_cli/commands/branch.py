@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon.replay.find import find_replay
 from echelon.replay.match_text import ending_text, shown_pilots
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.devices import require_device
 from echelon_cli.matches import MatchArgument
-from echelon_cli.options import DeviceOption, JsonFlag, ThreadsOption, option
+from echelon_cli.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +50,9 @@ def branch(
         Path | None,
         option("--out", "Folder in which the median and two extreme continuations are recorded.", "DIR", short="-o"),
     ] = None,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 0,
-    as_json: JsonFlag = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Continue a match from a moment many times.
 

@@ -10,18 +10,9 @@ from echelon.config.presets import PRESETS
 from echelon.jobs.config_layers import ResolvedConfig, default_values, field_descriptions, flatten, resolve, schema
 from echelon.jobs.spec import read_spec
 from echelon.runs import find_run
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.help import help_of
-from echelon_cli.options import (
-    ConfigOption,
-    JsonFlag,
-    PresetOption,
-    SetOption,
-    complete_runs,
-    one_of,
-    option,
-    overrides_of,
-)
+from echelon_cli.options import complete_runs, one_of, option, overrides_of
 
 LAYOUTS = ("suite", "classic")
 
@@ -37,13 +28,13 @@ def _resolve(preset: str | None, config: Path | None, assignments: list[str] | N
 
 @app.command("show")
 def show(
-    preset: PresetOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    preset: options.Preset = None,
+    config: options.Config = None,
+    assignments: options.Set = None,
     run: Annotated[str | None, option("--run", "Show the configuration of this run.", "RUN", complete_runs)] = None,
     presets: Annotated[bool, option("--presets", "List the presets instead.")] = False,
     schema: Annotated[bool, option("--schema", "Show each field's default and meaning; --json: JSON schema.")] = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show every field, its value and the layer that set it."""
     if (run is not None) + bool(preset or config or assignments) + presets + schema > 1:
@@ -88,10 +79,10 @@ def observation(
         str | None,
         option("--layout", "Layout: suite or classic; default: the configuration's.", "NAME", one_of(*LAYOUTS)),
     ] = None,
-    preset: PresetOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    as_json: JsonFlag = False,
+    preset: options.Preset = None,
+    config: options.Config = None,
+    assignments: options.Set = None,
+    as_json: options.Json = False,
 ) -> None:
     """List observation columns: name, unit, bounds, normalised."""
     from echelon.env.layout import columns as layout_columns

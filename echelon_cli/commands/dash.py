@@ -6,8 +6,8 @@ import sys
 from typing import Annotated
 
 from echelon.runs import RunPaths, find_run, list_runs, read_json, require_home, runs_home
-from echelon_cli import job, output
-from echelon_cli.options import JsonFlag, argument, complete_runs, option
+from echelon_cli import job, options, output
+from echelon_cli.options import argument, complete_runs, option
 
 PIPE_COLUMNS = 120
 """Width of ``--once`` without a terminal [columns]."""
@@ -25,7 +25,7 @@ def dash(
     width: Annotated[
         int | None, option("--width", "Width of --once [columns]; default: the terminal's.", "COLUMNS", min=60, max=400)
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> int | None:
     """Open the dashboard of all runs, or of one.
 

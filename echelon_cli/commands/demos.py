@@ -10,22 +10,9 @@ import typer
 from echelon.config import EnvConfig
 from echelon.jobs.config_layers import resolve
 from echelon.runs import command
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.devices import require_device
-from echelon_cli.options import (
-    ConfigOption,
-    DeviceOption,
-    GamePresetOption,
-    JsonFlag,
-    SetOption,
-    ThreadsOption,
-    WeaponOption,
-    argument,
-    complete_policies,
-    complete_presets,
-    option,
-    overrides_of,
-)
+from echelon_cli.options import argument, complete_policies, complete_presets, option, overrides_of
 
 if TYPE_CHECKING:
     from echelon.demos import Manifest
@@ -51,14 +38,14 @@ def record(
     opponent: Annotated[str, option("--opponent", "Other side.", SIDE_METAVAR, complete_policies)] = OPPONENT,
     matches: Annotated[int, option("--matches", "Matches, an even number.", min=2)] = MATCHES,
     seed: Annotated[int, option("--seed", "Seed of the first two matches and their map.")] = 0,
-    preset: GamePresetOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    weapon_prob: WeaponOption = 1.0,
+    preset: options.GamePreset = None,
+    config: options.Config = None,
+    assignments: options.Set = None,
+    weapon_prob: options.Weapon = 1.0,
     stochastic: Annotated[bool, option("--stochastic", "Let the policy sample actions instead of the mean.")] = False,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 0,
-    as_json: JsonFlag = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    as_json: options.Json = False,
 ) -> int | None:
     """Record matches of one side: observations, actions, outcomes. The same command continues after an interrupt.
 
@@ -119,9 +106,9 @@ def clone(
         str | None,
         option("--preset", f"Preset of network and learning rate; default: {CLONED_PRESET}.", "NAME", complete_presets),
     ] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    as_json: JsonFlag = False,
+    config: options.Config = None,
+    assignments: options.Set = None,
+    as_json: options.Json = False,
 ) -> None:
     """Train a policy on a recording alone (behaviour cloning). --start-from takes its file.
 

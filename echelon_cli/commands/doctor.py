@@ -14,8 +14,8 @@ from typing import Annotated, Literal, NamedTuple
 from echelon import machine
 from echelon.files import error_text
 from echelon.runs import HOME_VARIABLE, list_runs, runs_home
-from echelon_cli import output
-from echelon_cli.options import JsonFlag, option
+from echelon_cli import options, output
+from echelon_cli.options import option
 from echelon_cli.output import Column
 
 Verdict = Literal["ok", "warning", "fault"]
@@ -167,7 +167,7 @@ def measure_speed() -> dict[str, Finding]:
 
 def doctor(
     speed: Annotated[bool, option("--speed", "Also measure the simulator at three sizes.")] = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> int:
     """Check devices, versions, kernel cache, disk, terminal and viewer."""
     findings = {name: run_check(check) for name, check in CHECKS.items()}

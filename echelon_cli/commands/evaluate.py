@@ -6,22 +6,9 @@ import typer
 
 from echelon import champion
 from echelon.config import LADDER
-from echelon_cli import eval_job, output
+from echelon_cli import eval_job, options, output
 from echelon_cli.devices import require_device
-from echelon_cli.options import (
-    DetachFlag,
-    DeviceOption,
-    JsonFlag,
-    MapsOption,
-    NotifyOption,
-    QueueFlag,
-    ThreadsOption,
-    WeaponOption,
-    argument,
-    complete_policies,
-    complete_runs,
-    option,
-)
+from echelon_cli.options import argument, complete_policies, complete_runs, option
 from echelon_cli.players import Player, find_player
 
 SEEDS = 40
@@ -48,7 +35,7 @@ def evaluate(
             "--opponent", f"Opponent; only champion plays mean actions; default: {SKILL}.", PILOTS, complete_policies
         ),
     ] = None,
-    weapon_prob: WeaponOption = 1.0,
+    weapon_prob: options.Weapon = 1.0,
     edges: Annotated[
         str | None, option("--size", "Map edge [vox], or several for a matrix; default: that of the training.", "LIST")
     ] = None,
@@ -56,7 +43,7 @@ def evaluate(
         str | None,
         option("--packs", "Packs per team, or several for a matrix; default: those of the training.", "LIST"),
     ] = None,
-    maps: MapsOption = None,
+    maps: options.Maps = None,
     stochastic: Annotated[bool, option("--stochastic", "Play sampled actions only, not mean ones before.")] = False,
     ladder: Annotated[
         bool,
@@ -70,16 +57,16 @@ def evaluate(
         option("--with", "Play mixed teams with it in --teamwork; repeatable.", PILOTS, complete_policies),
     ] = None,
     record: Annotated[bool, option("--record", "Record a replay of every episode into the run's replays.")] = False,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 0,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
     resume: Annotated[
         str | None,
         option("--resume", "Resume a stopped or crashed evaluation after its last match.", "RUN", complete_runs),
     ] = None,
-    detach: DetachFlag = False,
-    queue: QueueFlag = False,
-    notify: NotifyOption = None,
-    as_json: JsonFlag = False,
+    detach: options.Detach = False,
+    queue: options.Queue = False,
+    notify: options.Notify = None,
+    as_json: options.Json = False,
 ) -> int:
     """Measure win rates on held-out seeds, each played from both sides.
 
@@ -109,12 +96,12 @@ def evaluate(
         raise typer.BadParameter("a matrix plays one opponent; drop --ladder, --teamwork and --record")
     size = int(edges) if edges and not sizes else None
     opponents = [opponent_of(opponent or (STAND_IN if teamwork else None))] if not ladder else ladder_opponents(policy)
-    options = EvalOptions(
+    conditions = EvalOptions(
         seeds=seeds, weapon_prob=weapon_prob, size=size, maps=maps, deterministic=not stochastic, device=device,
         threads=threads,
     )  # fmt: skip
     follower = eval_job.start(
-        policy, opponents, options, ladder=ladder, record=record, queue=queue, notify=notify or (), as_json=as_json,
+        policy, opponents, conditions, ladder=ladder, record=record, queue=queue, notify=notify or (), as_json=as_json,
         mates=[opponent_of(mate, "--with") for mate in (STAND_IN, *(mates or ()))] if teamwork else (),
         sizes=sizes,
     )  # fmt: skip

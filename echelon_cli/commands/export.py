@@ -11,21 +11,21 @@ from echelon.runs import RunPaths, find_run
 from echelon.telemetry.events import Event
 from echelon.telemetry.heat_maps import heat_files
 from echelon.telemetry.log import read_events
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.listing import job_json
-from echelon_cli.options import JsonFlag, RunArgument, option
+from echelon_cli.options import option
 
 PROJECT = "echelon"
 
 
 def export(
-    run: RunArgument,
+    run: options.Run,
     tensorboard: Annotated[Path | None, option("--tensorboard", "Write TensorBoard events to a folder.", "DIR")] = None,
     csv: Annotated[Path | None, option("--csv", "Write CSV: a line per update, a column per curve.", "FILE")] = None,
     wandb: Annotated[bool, option("--wandb", "Log the curves to W&B.")] = False,
     project: Annotated[str, option("--project", "W&B project.", "NAME")] = PROJECT,
     offline: Annotated[bool, option("--offline", "Write W&B files locally, to be synced later.")] = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Export curves as CSV, to TensorBoard or to W&B. echelon policy export writes a run's policy."""
     if tensorboard is None and csv is None and not wandb:

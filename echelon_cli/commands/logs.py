@@ -8,9 +8,9 @@ from typing import Annotated
 from echelon.jobs.status import job_status
 from echelon.runs import find_run
 from echelon.state_files import LineSplitter, open_regular
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.listing import job_json
-from echelon_cli.options import JsonFlag, RunArgument, option
+from echelon_cli.options import option
 
 LINES = 40
 MAX_LINES = 1_000_000
@@ -23,10 +23,10 @@ BLOCK_BYTES = 1 << 20
 
 
 def logs(
-    run: RunArgument,
+    run: options.Run,
     follow: Annotated[bool, option("--follow", "Print progress lines until the run ends.", short="-f")] = False,
     lines: Annotated[int, option("--lines", "Last lines of each log.", short="-n", min=0, max=MAX_LINES)] = LINES,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> int:
     """Show the logs of a run, or follow its progress."""
     from echelon.jobs.launch import log_files

@@ -9,18 +9,10 @@ from echelon.config.presets import PRESETS
 from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon.runs import RunNotFoundError, find_run
 from echelon.validation import validated
+from echelon_cli import options
 from echelon_cli.commands.serve import AllowHostOption, HostOption, OpenOption, PortOption, announce, browser_here
 from echelon_cli.commands.sim import complete_pilots
-from echelon_cli.options import (
-    CHOICES,
-    GamePresetOption,
-    JsonFlag,
-    PacksOption,
-    SecondsOption,
-    argument,
-    one_of,
-    option,
-)
+from echelon_cli.options import CHOICES, argument, one_of, option
 
 if TYPE_CHECKING:
     from echelon.play.config import PlayConfig
@@ -49,10 +41,10 @@ def play(
             complete_pilots,
         ),
     ] = "",
-    preset: GamePresetOption = None,
+    preset: options.GamePreset = None,
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.", min=20)] = None,
-    packs: PacksOption = None,
-    seconds: SecondsOption = None,
+    packs: options.Packs = None,
+    seconds: options.Seconds = None,
     seed: Annotated[int, option("--seed", "Seed of the match and its map.")] = 0,
     speed: Annotated[float, option("--speed", "Pace of play, 1: real time, 0.5: slow motion.")] = 1.0,
     seats: Annotated[int, option("--seats", "Human pilots; the second one flies for the other team.", min=1)] = 1,
@@ -62,7 +54,7 @@ def play(
     host: HostOption = "127.0.0.1",
     allow_host: AllowHostOption = None,
     open_browser: OpenOption = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fly a mech in the browser, or command a team, against any policy or level. The match is recorded."""
     from echelon.config.opponents import split_commander
@@ -99,12 +91,12 @@ def play(
         )
 
 
-def _config(**options: object) -> "PlayConfig":
+def _config(**given: object) -> "PlayConfig":
     """Return the options of the session; ``ConfigError`` for an unknown class or preset, or a value out of range."""
     from echelon.play.config import PlayConfig
 
     try:
-        config = validated(PlayConfig, options, "play option ")
+        config = validated(PlayConfig, given, "play option ")
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if config.command and (config.chassis or config.seats > 1 or config.tutorial):

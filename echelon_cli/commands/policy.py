@@ -13,9 +13,9 @@ from echelon import hub
 from echelon.files import atomic_write
 from echelon.runs import RunPaths, command, list_runs, read_json
 from echelon.telemetry.evaluations import read_evaluations, row_of
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.commands.export import require_folder, show_written
-from echelon_cli.options import JsonFlag, PolicyArgument, argument, option, usage_errors
+from echelon_cli.options import argument, option, usage_errors
 
 app = typer.Typer(
     help="Export policies, publish and fetch them (Hugging Face Hub).", no_args_is_help=True, rich_markup_mode=None
@@ -26,12 +26,12 @@ RepoArgument = Annotated[str, argument("OWNER/NAME", "Model repository on the Hu
 
 @app.command("export")
 def export_policy(
-    name: PolicyArgument,
+    name: options.Policy,
     torchscript: Annotated[Path | None, option("--torchscript", "Write TorchScript.", "FILE")] = None,
     onnx: Annotated[Path | None, option("--onnx", "Write an ONNX model.", "FILE")] = None,
     weights: Annotated[Path | None, option("--weights", "Write the weights as one file for Echelon.", "FILE")] = None,
     policy: Annotated[Path | None, option("--policy", "Write a folder: safetensors and manifest.json.", "DIR")] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Export a policy for other programs; what is written is verified."""
     from echelon.arena.standings import policy_path
@@ -76,12 +76,12 @@ def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
 
 @app.command("push")
 def push(
-    policy: PolicyArgument,
+    policy: options.Policy,
     repo: RepoArgument,
     replay: Annotated[str | None, option("--replay", "Match to show; default: the newest.", "FILE|MATCH|none")] = None,
     private: Annotated[bool, option("--private", "Make a new repository private.")] = False,
     dry_run: Annotated[Path | None, option("--dry-run", "Write into a new folder, upload nothing.", "DIR")] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Publish a policy with a model card and a match.
 
@@ -115,7 +115,7 @@ def pull(
     repo: RepoArgument,
     out: Annotated[Path | None, option("--out", "New folder; default: NAME.", "DIR", short="-o")] = None,
     revision: Annotated[str | None, option("--revision", "Branch, tag or commit; default: main.", "NAME")] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Download a published policy and verify it. The commands that use it are printed."""
     from echelon.rl.checkpoint import find_checkpoint

@@ -10,10 +10,10 @@ import typer
 from echelon.jobs.launchers import open_engine, parse_launcher
 from echelon.jobs.tickets import Queue, Settings, machine_slots, parse_slots
 from echelon.runs import require_home, runs_home
-from echelon_cli import job, output
+from echelon_cli import job, options, output
 from echelon_cli.foreign_text import completable
 from echelon_cli.listing import shown_id
-from echelon_cli.options import JsonFlag, YesFlag, argument, complete_launchers, one_of, option, usage_errors
+from echelon_cli.options import argument, complete_launchers, one_of, option, usage_errors
 from echelon_cli.output import Column
 
 LOCAL = "local"
@@ -58,8 +58,8 @@ def queue(
         int | None,
         option("--at-once", "Runs submitted to the launcher at a time; default: unchanged.", min=1, max=10_000),
     ] = None,
-    yes: YesFlag = False,
-    as_json: JsonFlag = False,
+    yes: options.Yes = False,
+    as_json: options.Json = False,
 ) -> None:
     """List queued runs, change their order, pause the queue.
 

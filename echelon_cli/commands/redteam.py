@@ -7,23 +7,10 @@ import typer
 
 from echelon.files import write_output
 from echelon.jobs.config_layers import ConfigError
-from echelon_cli import job, output, redteam_job, sweep_job
+from echelon_cli import job, options, output, redteam_job, sweep_job
 from echelon_cli.commands.sweep import complete_sweeps, show_plan
 from echelon_cli.commands.sweep import show as show_sweep
-from echelon_cli.options import (
-    DetachFlag,
-    ForceFlag,
-    JsonFlag,
-    LauncherOption,
-    MirrorOption,
-    NotifyOption,
-    SetOption,
-    argument,
-    complete_networks,
-    option,
-    overrides_of,
-    usage_errors,
-)
+from echelon_cli.options import argument, complete_networks, option, overrides_of, usage_errors
 
 
 def redteam(
@@ -50,23 +37,23 @@ def redteam(
     report_seeds: Annotated[
         int, option("--report-seeds", "Fresh seeds on which the best attacker of each share is evaluated.", min=1)
     ] = 200,
-    assignments: SetOption = None,
+    assignments: options.Set = None,
     at_once: Annotated[
         int | None, option("--at-once", "Attackers trained at the same time; they share the cores; default: 1.", min=1)
     ] = None,
-    launcher: LauncherOption = None,
-    notify: NotifyOption = None,
-    mirror: MirrorOption = None,
+    launcher: options.Launcher = None,
+    notify: options.Notify = None,
+    mirror: options.Mirror = None,
     resume: Annotated[str | None, option("--resume", "Continue a red team.", "ID", complete_sweeps)] = None,
     show: Annotated[str | None, option("--show", "Print the report of a red team.", "ID", complete_sweeps)] = None,
     out: Annotated[Path | None, option("--out", "Write --show's report as one HTML page.", "FILE", short="-o")] = None,
-    force: ForceFlag = False,
+    force: options.Force = False,
     harden: Annotated[
         str | None, option("--harden", "Train on, in the league, against a red team's best.", "ID", complete_sweeps)
     ] = None,
     plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
-    detach: DetachFlag = False,
-    as_json: JsonFlag = False,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> int:
     """Train attackers against a policy and report how often the best one wins; Ctrl-C detaches.
 
@@ -102,13 +89,13 @@ def redteam(
     overrides = overrides_of(assignments)
     if taken := overrides.keys() & {*redteam_job.OWN}:
         raise ConfigError(f"--set {min(taken)} is decided by the red team, expected another field")
-    options = {
+    chosen = {
         "shares": shares, "steps": steps, "origins": origins or (), "fresh_seeds": report_seeds, "seeds": seeds,
         "at_once": at_once or 1, "launcher": launcher or "", "overrides": overrides,
     }  # fmt: skip
     if plan_only:
-        plan, _ = redteam_job.prepare(str(policy), Path(redteam_job.PRESET), **options)
+        plan, _ = redteam_job.prepare(str(policy), Path(redteam_job.PRESET), **chosen)
         show_plan(plan, plan_lines(plan), as_json)
         return output.DONE
-    follower = redteam_job.start(str(policy), observers, as_json=as_json, **options)
+    follower = redteam_job.start(str(policy), observers, as_json=as_json, **chosen)
     return redteam_job.follow(follower, detach=detach, as_json=as_json)

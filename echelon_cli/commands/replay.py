@@ -13,13 +13,13 @@ from echelon.replay.find import find_replay, home_of
 from echelon.replay.match_text import ending_text, match_title, shown_pilots
 from echelon.replay.schema import WINNERS, EventKind
 from echelon.runs import find_run, require_home, runs_home
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.commands.branch import branch, pilot_finder
 from echelon_cli.commands.video import video
 from echelon_cli.devices import require_device
 from echelon_cli.listing import shown_id
 from echelon_cli.matches import MatchArgument
-from echelon_cli.options import DeviceOption, ForceFlag, JsonFlag, ThreadsOption, argument, complete_runs, option
+from echelon_cli.options import argument, complete_runs, option
 from echelon_cli.output import Column
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ app = typer.Typer(
 @app.command("list")
 def list_matches(
     run: Annotated[str | None, argument("[RUN]", "Only the matches of this run.", complete_runs)] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """List recorded matches: live ones first, then newest first."""
     from echelon.server.catalogue import ReplayCatalogue
@@ -84,8 +84,8 @@ def info(
         ),
     ] = None,
     seed: Annotated[int, option("--seed", "Seed of the continuations of --mistakes.")] = 0,
-    threads: ThreadsOption = 0,
-    as_json: JsonFlag = False,
+    threads: options.Threads = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Show a match: teams, figures, kills, turning points, mistakes. Turning point 1 is the most important."""
     from echelon.replay.reader import Replay
@@ -167,8 +167,8 @@ def export(
             "--out", "File: .html is a page with viewer, .ecr the replay alone; default: NAME.html.", "FILE", short="-o"
         ),
     ] = None,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Export a match as one HTML page, or as one replay file. Either contains its world."""
     from echelon.replay.embed import embed_world
@@ -199,8 +199,8 @@ def verify_match(
     tolerant: Annotated[
         bool, option("--tolerant/--strict", "Compare within bounds instead of bit for bit, for another device.")
     ] = False,
-    device: DeviceOption = "cpu",
-    as_json: JsonFlag = False,
+    device: options.Device = "cpu",
+    as_json: options.Json = False,
 ) -> int:
     """Re-simulate a match from its actions and compare. The first chunk, tick and field that differ are printed."""
     from echelon.arena.verify import verify

@@ -17,7 +17,7 @@ from echelon.jobs.spec import read_spec
 from echelon.runs import RunPaths, command, find_run, list_runs, require_home, runs_home
 from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
 from echelon.telemetry.snapshot import read_snapshot
-from echelon_cli import eval_tables, output
+from echelon_cli import eval_tables, options, output
 from echelon_cli.commands.export import export
 from echelon_cli.commands.logs import logs
 from echelon_cli.commands.queue import queue
@@ -25,19 +25,7 @@ from echelon_cli.commands.stop import stop, wait
 from echelon_cli.commands.tidy import rm, tidy
 from echelon_cli.help import Sections
 from echelon_cli.listing import job_json, opponent_name, run_rows, shown_id
-from echelon_cli.options import (
-    CHOICES,
-    FilterOption,
-    JsonFlag,
-    RunArgument,
-    RunsArgument,
-    argument,
-    complete_keys,
-    complete_labels,
-    complete_sides,
-    one_of,
-    option,
-)
+from echelon_cli.options import CHOICES, argument, complete_keys, complete_labels, complete_sides, one_of, option
 from echelon_cli.output import Column
 from echelon_cli.query import FIELDS, config_of, read_query, sorted_by
 from echelon_cli.run_facts import describe, shown_facts
@@ -95,7 +83,10 @@ LABEL_COLUMNS: dict[str, Callable[[Any], str]] = {
 
 @app.command("list", rich_help_panel=FIND)
 def list_all(
-    filter_query: FilterOption = None, sort: SortOption = None, columns: ColumnsOption = None, as_json: JsonFlag = False
+    filter_query: options.Filter = None,
+    sort: SortOption = None,
+    columns: ColumnsOption = None,
+    as_json: options.Json = False,
 ) -> None:
     """List runs and other jobs, newest first. Runs of one group are named by what differs in their configurations."""
     require_home()
@@ -160,7 +151,7 @@ def _columns(rows: Sequence[Any], names: Sequence[str]) -> Iterator[tuple[str, l
 
 @app.command("label", rich_help_panel=FIND)
 def label(
-    runs: RunsArgument,
+    runs: options.Runs,
     group: Annotated[
         str | None, option("--group", "Put the runs into a group; '' takes them out.", "NAME", complete_labels("group"))
     ] = None,
@@ -169,7 +160,7 @@ def label(
         list[str] | None, option("--untag", "Remove a tag; may be repeated.", "WORD", complete_labels("tag"))
     ] = None,
     notes: Annotated[str | None, option("--notes", "Replace the notes.", "TEXT")] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show or change group, tags and notes of runs. --filter 'group:NAME tag:WORD' finds them."""
     chosen = [find_run(name) for name in runs]
@@ -186,7 +177,7 @@ def label(
 
 
 @app.command("show", rich_help_panel=FIND)
-def show(run: RunArgument, as_json: JsonFlag = False) -> None:
+def show(run: options.Run, as_json: options.Json = False) -> None:
     """Show one run: state, results, evaluations, configuration."""
     paths = find_run(run)
     row, spec, snapshot = describe(paths), read_spec(paths), read_snapshot(paths.metrics)
@@ -220,7 +211,7 @@ def compare(
         str | None,
         option("--chart", "Overlay a dashboard chart, such as wins or return.", "NAME", one_of(*CHOICES["chart"])),
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Compare runs or presets: results, and values that differ."""
     sides = [None if name in PRESETS else find_run(name) for name in names]

@@ -22,9 +22,9 @@ from echelon import champion
 from echelon.replay.find import find_replay, home_of
 from echelon.replay.schema import SUFFIX
 from echelon.runs import find_run, match_id
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.matches import complete_matches
-from echelon_cli.options import JsonFlag, argument, option
+from echelon_cli.options import argument, option
 
 if TYPE_CHECKING:
     from echelon.server.security import Access
@@ -53,7 +53,7 @@ def serve(
     league: LeagueOption = None,
     play: Annotated[bool, option("--play", "Let browsers take over replays, in a session kept ready.")] = False,
     open_browser: Annotated[bool, option("--open", "Open the viewer in a browser.")] = False,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Serve the viewer with all recorded matches. It runs until interrupted; without --play it only reads."""
     from echelon.server.app import serve as run_server
@@ -94,7 +94,7 @@ def watch(
     demo: Annotated[bool, option("--demo", "Open the match of the champion that Echelon comes with.")] = False,
     follow: Annotated[bool, option("--follow", "Switch to each newer match of the run as it appears.")] = False,
     open_browser: OpenOption = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Open a match, or the newest one of a run, in the browser. --league alone opens the league."""
     from echelon.server.app import running_server

@@ -21,23 +21,9 @@ from echelon.jobs.spec import new_spec, write_spec
 from echelon.runs import RunPaths, create_run
 from echelon.telemetry.events import EventMatch
 from echelon.telemetry.log import EventLog
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.devices import require_device
-from echelon_cli.options import (
-    CHOICES,
-    DeviceOption,
-    HeightOption,
-    JsonFlag,
-    MapsOption,
-    PacksOption,
-    RatioOption,
-    SecondsOption,
-    ThreadsOption,
-    WeaponOption,
-    complete_runs,
-    one_of,
-    option,
-)
+from echelon_cli.options import CHOICES, complete_runs, one_of, option
 from echelon_cli.players import Player, find_player
 
 if TYPE_CHECKING:
@@ -78,14 +64,14 @@ def sim(
     blue: PilotOption = PILOT,
     red: PilotOption = PILOT,
     matches: Annotated[int, option("--matches", "Matches to play.", min=1)] = MATCHES,
-    packs: PacksOption = None,
+    packs: options.Packs = None,
     size: Annotated[int | None, option("--size", "Map edge [vox]; default: the game's.")] = None,
-    height: HeightOption = None,
-    seconds: SecondsOption = None,
-    fair: RatioOption = None,
-    maps: MapsOption = FAIRNESS,
+    height: options.Height = None,
+    seconds: options.Seconds = None,
+    fair: options.Ratio = None,
+    maps: options.Maps = FAIRNESS,
     seed: Annotated[int, option("--seed", "Seed of the first match and its map.")] = 0,
-    weapon_prob: WeaponOption = 1.0,
+    weapon_prob: options.Weapon = 1.0,
     swap: Annotated[
         bool | None, option("--swap/--no-swap", "Play every seed from both sides; default: if the levels differ.")
     ] = None,
@@ -100,9 +86,9 @@ def sim(
     ] = RECORD_NONE,
     insight: Annotated[bool, option("--insight", "Add contacts, rewards and probabilities to replays.")] = False,
     envs: Annotated[int | None, option("--envs", "Matches played in parallel; default: 64.", min=1)] = None,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = 0,
-    as_json: JsonFlag = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    as_json: options.Json = False,
 ) -> int:
     """Play levels and policies against each other. Tables show results, endings, classes, weapons and causes of death.
 

@@ -8,9 +8,9 @@ from echelon.jobs.status import foreign_process
 from echelon.runs import RunPaths, command, find_run
 from echelon.telemetry.events import EventCheckpoint
 from echelon.telemetry.latest import read_latest
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.listing import job_json
-from echelon_cli.options import JsonFlag, RunsArgument, option
+from echelon_cli.options import option
 
 TIMEOUT_S = 300.0
 KILL_LIMIT_S = 10.0
@@ -19,10 +19,10 @@ ASK_AGAIN_S = 2.0
 
 
 def stop(
-    runs: RunsArgument,
+    runs: options.Runs,
     now: Annotated[bool, option("--now", "Kill at once; unsaved progress is lost.")] = False,
     timeout: Annotated[float, option("--timeout", "Longest wait [s].", "SECONDS")] = TIMEOUT_S,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> int:
     """Save and stop jobs. The current update is completed; a second stop discards it."""
     from echelon.jobs import launch
@@ -99,9 +99,9 @@ def _line(before, status, checkpoint: str) -> str:
 
 
 def wait(
-    runs: RunsArgument,
+    runs: options.Runs,
     timeout: Annotated[float | None, option("--timeout", "Longest wait [s]; default: no limit.", "SECONDS")] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> int:
     """Wait until jobs have ended. The exit code tells how; that of several is the largest."""
     from echelon.jobs.launch import wait_until

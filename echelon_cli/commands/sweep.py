@@ -10,24 +10,9 @@ import typer
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.status import job_status
 from echelon.runs import list_runs
-from echelon_cli import output, sweep_job, sweep_tables
+from echelon_cli import options, output, sweep_job, sweep_tables
 from echelon_cli.foreign_text import completable
-from echelon_cli.options import (
-    CHOICES,
-    DetachFlag,
-    JsonFlag,
-    LauncherOption,
-    MirrorOption,
-    NotifyOption,
-    SetOption,
-    TrainedPresetOption,
-    argument,
-    complete_keys,
-    one_of,
-    option,
-    overrides_of,
-    usage_errors,
-)
+from echelon_cli.options import CHOICES, argument, complete_keys, one_of, option, overrides_of, usage_errors
 from echelon_cli.tui.format import short_run_id
 
 app = typer.Typer(
@@ -61,8 +46,8 @@ def start(
             "--ablate", "Variants: NAME, all ablations or baselines, or KEY=VALUE[,...].", "NAME", complete_ablations
         ),
     ] = None,
-    preset: TrainedPresetOption = None,
-    assignments: SetOption = None,
+    preset: options.TrainedPreset = None,
+    assignments: options.Set = None,
     sampler: Annotated[
         str | None,
         option("--sampler", "Sampler: random, grid or tpe; default: random.", "NAME", one_of(*CHOICES["sampler"])),
@@ -83,13 +68,13 @@ def start(
     ] = None,
     seeds: Annotated[int | None, option("--seeds", "Training seeds of each variant or finalist; default: 3.")] = None,
     at_once: Annotated[int | None, option("--at-once", "Trials at once; they share the cores; default: 1.")] = None,
-    launcher: LauncherOption = None,
-    notify: NotifyOption = None,
-    mirror: MirrorOption = None,
+    launcher: options.Launcher = None,
+    notify: options.Notify = None,
+    mirror: options.Mirror = None,
     resume: Annotated[str | None, option("--resume", "Continue a sweep.", "SWEEP", complete_sweeps)] = None,
     plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
-    detach: DetachFlag = False,
-    as_json: JsonFlag = False,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> int:
     """Start a sweep in the background and follow it; Ctrl-C detaches."""
     from echelon.jobs.observers import requested
@@ -135,7 +120,7 @@ def show_plan(plan: Any, lines: Sequence[str], as_json: bool) -> None:
 def show(
     name: Annotated[str, argument("SWEEP", "Id or part of it; default: the newest.", complete_sweeps)] = "latest",
     limit: Annotated[int | None, option("--limit", "Trials shown; default: all.", min=1)] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show trials and the best configuration, or a red team's report."""
     from echelon.jobs.sweeps.results import read_report, read_results

@@ -7,19 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from echelon.runs import RunPaths, find_run, list_runs, require_home
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.listing import job_json, run_row, shown_id
-from echelon_cli.options import (
-    FilterOption,
-    JsonFlag,
-    RunsArgument,
-    YesFlag,
-    argument,
-    complete_runs,
-    one_of,
-    option,
-    usage_errors,
-)
+from echelon_cli.options import argument, complete_runs, one_of, option, usage_errors
 from echelon_cli.query import read_query
 
 PARTS = ("checkpoints", "replays", "log", "other", "total")
@@ -36,7 +26,7 @@ def chosen(names: list[str] | None, query: str | None) -> list[RunPaths]:
 
 def tidy(
     runs: Annotated[list[str] | None, argument("[RUN]...", "Ids, parts of ids, folders.", complete_runs)] = None,
-    filter_query: FilterOption = None,
+    filter_query: options.Filter = None,
     keep: Annotated[
         list[str] | None,
         option(
@@ -46,8 +36,8 @@ def tidy(
             one_of("best", "latest=", "replays=", "best,latest"),
         ),
     ] = None,
-    yes: YesFlag = False,
-    as_json: JsonFlag = False,
+    yes: options.Yes = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the disk space of runs, the largest first. --keep deletes what it does not name.
 
@@ -96,7 +86,7 @@ def _show(found: list[RunPaths], as_json: bool) -> None:
     output.show_table(("run", *PARTS), rows, right=PARTS, optional=("log", "other"))
 
 
-def rm(runs: RunsArgument, yes: YesFlag = False, as_json: JsonFlag = False) -> None:
+def rm(runs: options.Runs, yes: options.Yes = False, as_json: options.Json = False) -> None:
     """Delete runs with their checkpoints and logs."""
     from echelon.jobs.launch import remove
 

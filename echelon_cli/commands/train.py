@@ -12,16 +12,8 @@ from echelon.jobs.config_layers import DEFAULT_PRESET, FILE, ConfigError, Resolv
 from echelon.jobs.spec import JobSpec, new_spec
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths, create_run
-from echelon_cli import job, output
+from echelon_cli import job, options, output
 from echelon_cli.options import (
-    ConfigOption,
-    DetachFlag,
-    JsonFlag,
-    MirrorOption,
-    NotifyOption,
-    QueueFlag,
-    SetOption,
-    TrainedPresetOption,
     complete_devices,
     complete_networks,
     complete_runs,
@@ -39,9 +31,9 @@ GPU_PRESET = "gpu"
 
 
 def train(
-    preset: TrainedPresetOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
+    preset: options.TrainedPreset = None,
+    config: options.Config = None,
+    assignments: options.Set = None,
     opponents: Annotated[
         str | None,
         option(
@@ -69,11 +61,11 @@ def train(
         str | None, option("--device", "Device: auto, cpu, cuda or cuda:N; default: auto.", complete=complete_devices)
     ] = None,
     nproc: Annotated[int | None, option("--nproc", "Training processes on this machine; default: 1.")] = None,
-    detach: DetachFlag = False,
-    queue: QueueFlag = False,
-    notify: NotifyOption = None,
-    mirror: MirrorOption = None,
-    as_json: JsonFlag = False,
+    detach: options.Detach = False,
+    queue: options.Queue = False,
+    notify: options.Notify = None,
+    mirror: options.Mirror = None,
+    as_json: options.Json = False,
 ) -> int:
     """Start a training run, or resume one, and follow it. It continues in the background; q or Ctrl-C detaches.
 

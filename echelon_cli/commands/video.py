@@ -13,9 +13,9 @@ import typer
 
 from echelon.files import output_file
 from echelon.replay.find import find_replay
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.matches import MatchArgument
-from echelon_cli.options import ForceFlag, JsonFlag, option
+from echelon_cli.options import option
 
 if TYPE_CHECKING:
     from echelon.replay.reader import Replay
@@ -73,8 +73,8 @@ def video(
     end: Annotated[float | None, option("--to", "End of that part [s]; default: the end of the match.")] = None,
     size: Annotated[str | None, option("--size", "Size [px]; default: 1280x720, for GIF 640x360.", "WxH")] = None,
     fps: Annotated[int | None, option("--fps", "Frames per second; default: 30, for GIF 12.")] = None,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the highlights of a match as a video. 20 s around its most important moments, with names and score."""
     from echelon.replay.reader import Replay

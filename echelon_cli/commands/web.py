@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from echelon import champion
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.commands.export import show_written
-from echelon_cli.options import CHOICES, JsonFlag, argument, complete_networks, one_of, option
+from echelon_cli.options import CHOICES, argument, complete_networks, one_of, option
 
 GAMES = CHOICES["game"]
 
@@ -30,7 +30,7 @@ def build_page(
     policy: Annotated[
         str, option("--policy", "The policy in the page: a run, a policy folder or champion.", "RUN", complete_networks)
     ] = champion.NAME,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the game as a page that needs no server (extra web).
 

@@ -14,19 +14,9 @@ from echelon.config import EnvConfig, Fairness
 from echelon.files import write_output
 from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon.replay.find import find_replay
-from echelon_cli import output
+from echelon_cli import options, output
 from echelon_cli.matches import complete_matches
-from echelon_cli.options import (
-    CHOICES,
-    HeightOption,
-    JsonFlag,
-    MapsOption,
-    PacksOption,
-    RatioOption,
-    argument,
-    one_of,
-    option,
-)
+from echelon_cli.options import CHOICES, argument, one_of, option
 
 if TYPE_CHECKING:
     from echelon.atlas.scene import Scene
@@ -49,16 +39,16 @@ def world(
         str, argument("SEED|REPLAY|RUN", "A seed, a replay, a match id, or a run (its newest match).", complete_matches)
     ],
     size: Annotated[str | None, option("--size", "Map edge or edges [vox]; default: the game's.", "X|XxY")] = None,
-    height: HeightOption = None,
-    packs: PacksOption = None,
+    height: options.Height = None,
+    packs: options.Packs = None,
     biome: Annotated[
         str, option("--biome", "One biome for the whole map; any: four random ones.", complete=complete_biomes)
     ] = ANY_BIOME,
     zone_radius: Annotated[
         float | None, option("--zone-radius", "Mean radius of the capture zone [vox]; default: the game's.")
     ] = None,
-    maps: MapsOption = None,
-    max_distance_ratio: RatioOption = None,
+    maps: options.Maps = None,
+    max_distance_ratio: options.Ratio = None,
     nav: Annotated[
         str | None,
         option(
@@ -69,7 +59,7 @@ def world(
     plain: Annotated[bool, option("--plain", "Draw letters instead of colours.")] = False,
     width: Annotated[int | None, option("--width", "Width [columns]; default: the terminal's.", min=8)] = None,
     png: Annotated[Path | None, option("--png", "Write the drawing as PNG.", "FILE")] = None,
-    as_json: JsonFlag = False,
+    as_json: options.Json = False,
 ) -> None:
     """Generate the map of a seed, or read a map, and draw it: from above, or the paths of a class to the zone."""
     from echelon.atlas.render import png as as_png
