@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from echelon import champion
-from echelon.config import EnvConfig, Fairness
+from echelon.config import EnvConfig
 from echelon.files import atomic_write
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.process import boot_id, identify
@@ -103,24 +103,20 @@ def sim(
         require_device(device)
     loaded = _load_policies(players, device)
     commanders = _commanders(players, loaded)
-    env = _environment(loaded, packs, size, height, seconds, maps, fair)
+    world = {"size_x": size, "size_y": size, "size_z": height, "fairness": maps, "max_distance_ratio": fair}
+    env = _environment(loaded, world, {"num_packs": packs, "max_episode_seconds": seconds})
     if commanders.keys() & loaded.keys():
         env = replace(env, observe_orders=True)
     contest, note = _contest(env, (blue, red), players, loaded, matches, seed, weapon_prob, swap)
     require_device(device)
+    from echelon.arena.contest import DEFAULT_NUM_ENVS, MatchSession
+
     with _policy_runner(contest, loaded, threads, insight) as policy_runner:
-        found = _play(
-            contest,
-            policy_runner,
-            envs,
-            device,
-            threads,
-            first,
-            record == RECORD_UPSETS,
-            insight=insight,
-            quiet=as_json,
-            commanders=commanders,
-        )
+        session = MatchSession(
+            envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, policy_columns=insight,
+            policy_runner=policy_runner, commanders=commanders,
+        )  # fmt: skip
+        found = _play(contest, session, first, record == RECORD_UPSETS, quiet=as_json)
     found["note"] = "; ".join(filter(None, (note, *(commander.report() for commander in commanders.values()))))
     if as_json:
         output.show_json(found)
@@ -179,27 +175,17 @@ def _policy_runner(
         yield runner
 
 
-def _environment(
-    loaded: dict[str, LoadedPolicy],
-    packs: int | None,
-    size: int | None,
-    height: int | None,
-    seconds: float | None,
-    maps: Fairness | None,
-    fair: float | None,
-) -> EnvConfig:
-    """Return the environment of the first policy, else the default one, with the given fields replaced."""
+def _environment(loaded: dict[str, LoadedPolicy], world: dict[str, Any], game: dict[str, Any]) -> EnvConfig:
+    """Return the environment of the first policy, else the default one, with the fields replaced that are not None."""
     env = EnvConfig()
     for policy in loaded.values():
         from echelon.training.policy_agent import env_config_of
 
         env = replace(env_config_of(policy.meta), map_size_range=None, packs_per_team_range=None)
         break
-    world = {"size_x": size, "size_y": size, "size_z": height, "fairness": maps, "max_distance_ratio": fair}
-    game = {"num_packs": packs, "max_episode_seconds": seconds}
     try:
-        world = replace(env.world, **{key: value for key, value in world.items() if value is not None})
-        return replace(env, world=world, **{key: value for key, value in game.items() if value is not None})
+        changed = replace(env.world, **{key: value for key, value in world.items() if value is not None})
+        return replace(env, world=changed, **{key: value for key, value in game.items() if value is not None})
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
@@ -246,21 +232,8 @@ def _contest(
     return contest, note if same and swap else ""
 
 
-def _play(
-    contest: Contest,
-    policy_runner: GroupedPolicyRunner | None,
-    envs: int | None,
-    device: str,
-    threads: int,
-    first: int,
-    upsets: bool,
-    *,
-    insight: bool,
-    quiet: bool,
-    commanders: dict[str, Commander],
-) -> dict[str, Any]:
+def _play(contest: Contest, session: MatchSession, first: int, upsets: bool, *, quiet: bool) -> dict[str, Any]:
     """Play the contest and return its results; replays go to a separate run folder."""
-    from echelon.arena.contest import DEFAULT_NUM_ENVS, MatchSession
     from echelon.arena.match_runner import play
     from echelon.arena.results_table import summarise
     from echelon.arena.results_table import upsets as upsets_among
@@ -268,10 +241,7 @@ def _play(
     with ExitStack() as stack:
         stop = stack.enter_context(_interruptible())
         show_progress = stack.enter_context(output.waiting("preparing", quiet=quiet))
-        session = MatchSession(
-            envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, on_status=show_progress, should_stop=stop
-        )
-        session.policy_columns, session.policy_runner, session.commanders = insight, policy_runner, commanders
+        session.on_status, session.should_stop = show_progress, stop
         run: RunPaths | None = None
         if first:
             run = stack.enter_context(_run_folder(contest))
