@@ -6,12 +6,13 @@ import numpy as np
 import torch
 
 from echelon.arena.policy_runner import PolicyRows, checked_policy
+from echelon.closing import Closing
 from echelon.env.engine import Engine
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.weights import LoadedPolicy
 
 
-class BranchPilots:
+class BranchPilots(Closing):
     """Flies the mechs of ``policies`` (by mech) in every environment of an engine; a context manager.
 
     ``attach`` is called before the engine's first observation. Without ``start`` policies begin with the recurrent
@@ -95,9 +96,3 @@ class BranchPilots:
     def close(self) -> None:
         if self._attached is not None:
             self._attached.grouped.close()
-
-    def __enter__(self) -> "BranchPilots":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

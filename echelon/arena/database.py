@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from echelon.closing import Closing
 from echelon.files import make_folder, reason_of
 from echelon.state_files import parse_json, require_utf8
 
@@ -139,7 +140,7 @@ class DamagedStoreError(StoreError):
     """The content of the file is damaged."""
 
 
-class Database:
+class Database(Closing):
     """An open file of a league; a context manager. Errors are one-line ``StoreError``.
 
     ``read_only`` reads a snapshot of the file without changing it.
@@ -351,9 +352,3 @@ class Database:
 
     def close(self) -> None:
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

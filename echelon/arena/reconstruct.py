@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from echelon.actions import Order
 from echelon.agents import heuristic
+from echelon.closing import Closing
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.env.engine_state import EngineStateMismatch
@@ -272,7 +273,7 @@ def load_nearest_state(recorded: Replay, engine: Engine, tick: int, *, earliest:
     return 0, notes
 
 
-class ReplayedMatch:
+class ReplayedMatch(Closing):
     """A recorded match in every environment of an engine, at any moment; a context manager.
 
     ``options`` are those of ``open_match``. Raises ``ValueError`` for a match that cannot be played.
@@ -313,12 +314,6 @@ class ReplayedMatch:
 
     def close(self) -> None:
         self.engine.close()
-
-    def __enter__(self) -> "ReplayedMatch":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def check_state(recorded: Replay, engine: Engine, head: RecordHead) -> None:

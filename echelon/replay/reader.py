@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.closing import Closing
 from echelon.replay import codec, schema
 from echelon.replay.codec import RecordHead, ReplayError
 from echelon.replay.columns import Ints, Layout
@@ -61,7 +61,7 @@ class Chunk:
         return self.frames["tick"][:, 0] + self.ref.tick0
 
 
-class Replay:
+class Replay(Closing):
     """A replay file open for reading; a context manager. Invalid files raise ``ReplayError``.
 
     A text that is no path of a file is a match id or a run (its newest match). ``open_file`` opens the file and its
@@ -93,14 +93,6 @@ class Replay:
             if isinstance(error, ReplayError) and self.path.name not in str(error):
                 raise ReplayError(f"replay {self.path.name!r} cannot be opened: {error}") from None
             raise
-
-    def __enter__(self) -> "Replay":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._file.close()

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from echelon.closing import Closing
 from echelon.files import fsync, open_own
 from echelon.state_files import LineSplitter, open_regular
 from echelon.telemetry.events import Event, EventAlert, EventEnd, EventResume, EventStart
@@ -22,7 +23,7 @@ UNAFFECTED_BY_RESUME = (EventStart, EventAlert, EventResume, EventEnd)
 """Records about sessions and faults; a resume supersedes only records about training."""
 
 
-class EventLog:
+class EventLog(Closing):
     """Writer of records: one ``write`` call per record, so lines of concurrent writers do not interleave."""
 
     def __init__(self, path: Path) -> None:
@@ -54,12 +55,6 @@ class EventLog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def __enter__(self) -> "EventLog":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class EventFollower:

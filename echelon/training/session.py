@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from echelon.arena.standings import policy_path
+from echelon.closing import Closing
 from echelon.config import RunConfig, env_signature
 from echelon.config.seeds import EVAL_SEED_BASE, folded
 from echelon.env import layout
@@ -123,7 +124,7 @@ LIMITS = {
 """Fields of the configuration that end training, the counter of each, and how much of it one unit is."""
 
 
-class Session:
+class Session(Closing):
     """The parts of a training run; a context manager."""
 
     def __init__(
@@ -187,12 +188,6 @@ class Session:
         parts = RolloutParts(actor, buffer, episodes, self.opponents, bootstraps, attack)
         self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * config.num_envs)
         self.rollouts = Rollouts(self.collector, self.trainer, self.policy, self.profiler)
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self.env.close()

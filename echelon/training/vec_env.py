@@ -9,7 +9,6 @@ Shapes: ``E environment, M mech, N learner row, K opponent row, D observation, A
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from echelon.agents import heuristic
+from echelon.closing import Closing
 from echelon.config import EnvConfig, require
 from echelon.config.seeds import require_seed
 from echelon.env import layout, reward
@@ -42,7 +42,7 @@ def _check_share(name: str) -> Callable[[float], None]:
     return lambda value: require(0.0 <= value <= 1.0, name, value, "0 to 1")
 
 
-class VectorEnv:
+class VectorEnv(Closing):
     """``num_envs`` environments in one batch; ``echelon.training.batch_options`` has the options of its parts.
 
     ``rows`` are the mechs that learn, ``opponents`` those that other policies control; both write into ``actions
@@ -267,11 +267,3 @@ class VectorEnv:
         """Release the simulator threads and the processes that generate maps."""
         self.engine.close()
         self.maps.close()
-
-    def __enter__(self) -> "VectorEnv":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

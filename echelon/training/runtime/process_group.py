@@ -15,12 +15,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from echelon.closing import Closing
+
 T = TypeVar("T")
 TIMEOUT = timedelta(hours=6)
 """How long ranks wait for each other; the launcher notices at once when one of them dies."""
 
 
-class ProcessGroup:
+class ProcessGroup(Closing):
     """The ranks of one training run; a context manager."""
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, local_size: int = 1) -> None:
@@ -114,12 +116,6 @@ class ProcessGroup:
         box = torch.tensor([value], dtype=torch.int64)
         dist.all_reduce(box, operation, group=self._control)
         return int(box)
-
-    def __enter__(self) -> "ProcessGroup":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def process_group_from_environment() -> ProcessGroup:

@@ -8,10 +8,10 @@ neither do results. This module does not import torch, so that a launcher can se
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from types import TracebackType
 from typing import TypeVar
 
 from echelon import machine
+from echelon.closing import Closing
 
 
 def thread_environment() -> dict[str, str]:
@@ -47,7 +47,7 @@ def _nothing() -> None:
     pass
 
 
-class ThreadPool:
+class ThreadPool(Closing):
     """Run a function over items on ``threads`` threads; a context manager."""
 
     def __init__(self, threads: int) -> None:
@@ -90,11 +90,3 @@ class ThreadPool:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> "ThreadPool":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
