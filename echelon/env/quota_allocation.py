@@ -73,7 +73,7 @@ class SlotRange:
 
 
 @wp.struct
-class Observer:
+class ContactObserver:
     """An observer with all that its contacts are sorted by."""
 
     rules: Rules
@@ -98,12 +98,12 @@ def key_at(side: Candidates, at: int) -> wp.vec2:
 
 
 @wp.func
-def remembered_key(o: Observer, j: int, age: int) -> wp.vec2:
+def remembered_key(o: ContactObserver, j: int, age: int) -> wp.vec2:
     return track_key(o.rules, o.display, o.viewer, o.mechs, o.tracks, j, age, o.sort_mode)
 
 
 @wp.func
-def rank_candidates(o: Observer, hostile: bool, excluded: int, limit: int) -> Candidates:
+def rank_candidates(o: ContactObserver, hostile: bool, excluded: int, limit: int) -> Candidates:
     """Return the best ``limit`` candidates of one side in sort order, without mech ``excluded``."""
     # vectors of their own, since reading an element of a struct's vector copies the vector
     ranked = Ranking(-1)
@@ -147,7 +147,7 @@ def has_bit(mask: int, k: int) -> bool:
 
 
 @wp.func
-def slots_of_side(side: Candidates, o: Observer, previous: Slots, hostile: bool, r: SlotRange) -> SideSlots:
+def slots_of_side(side: Candidates, o: ContactObserver, previous: Slots, hostile: bool, r: SlotRange) -> SideSlots:
     """Return the slots that mechs of one side hold in ``previous``."""
     e = o.viewer.env
     owned = SideSlots()
@@ -179,7 +179,7 @@ def slots_of_side(side: Candidates, o: Observer, previous: Slots, hostile: bool,
 
 
 @wp.func
-def order_unranked(owned: SideSlots, previous: Slots, o: Observer) -> SideSlots:
+def order_unranked(owned: SideSlots, previous: Slots, o: ContactObserver) -> SideSlots:
     """Rank the unranked mechs of a side from ``UNRANKED`` on, the best first, equal ones by index."""
     if (owned.unranked & (owned.unranked - 1)) == 0:
         return owned
@@ -316,7 +316,7 @@ def reorder_slots(side: Candidates, owned: SideSlots, margin: float, r: SlotRang
 
 
 @wp.func
-def replace_worse(side: Candidates, owned: SideSlots, previous: Slots, o: Observer) -> SideSlots:
+def replace_worse(side: Candidates, owned: SideSlots, previous: Slots, o: ContactObserver) -> SideSlots:
     """Give the worst slots of a side to candidates without a slot that are better by the margin."""
     for at in range(side.count):
         if int(owned.slot[at]) < 0:
@@ -345,7 +345,7 @@ def mech_in_slot(side: Candidates, owned: SideSlots, previous: Slots, k: int) ->
 
 
 @wp.func
-def known_contacts(o: Observer, controls: Controls, first: int, end: int, alerted: int) -> Slots:
+def known_contacts(o: ContactObserver, controls: Controls, first: int, end: int, alerted: int) -> Slots:
     """Return the contacts in slots ``first`` to ``end`` that may stay: known, not filtered, not the alerted one."""
     e = o.viewer.env
     m = o.viewer.mech
@@ -361,7 +361,7 @@ def known_contacts(o: Observer, controls: Controls, first: int, end: int, alerte
 
 
 @wp.func
-def allocate(o: Observer, controls: Controls, slots: int, alerted: int) -> Slots:
+def allocate(o: ContactObserver, controls: Controls, slots: int, alerted: int) -> Slots:
     """Return the contacts of an observer with ``slots`` slots; the alerted mech, -1 none, is in slot 0."""
     # also the mask of the slots that the alert takes
     first = wp.where(alerted >= 0, 1, 0)
@@ -428,7 +428,7 @@ def allocate_by_quota(
             slots = suites.alert_slots[c]
     filled = Slots(-1)
     if slots > 0:
-        o = Observer(rules, display, viewer, mechs, senses, tracks, controls.sort_mode[e, m])
+        o = ContactObserver(rules, display, viewer, mechs, senses, tracks, controls.sort_mode[e, m])
         filled = allocate(o, controls, slots, alerted)
     for k in range(contact_out.shape[2]):
         contact_out[e, m, k] = filled[k]

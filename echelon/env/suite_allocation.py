@@ -13,7 +13,7 @@ from echelon.env import quota_allocation
 from echelon.env.contact_order import age_penalty, alerted_contact, has_missile_on, precedes, sort_key
 from echelon.env.display import DisplayRules, Suites, allocates_by_suite, known_age, make_viewer
 from echelon.env.observe.contacts import painter_is_packmate
-from echelon.env.quota_allocation import Observer, Slots
+from echelon.env.quota_allocation import ContactObserver, Slots
 from echelon.env.suites import FillRule
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, xy_length
@@ -95,7 +95,7 @@ def update_known_since(
 
 
 @wp.func
-def aims_at(o: Observer, rounds: Rounds, j: int, age: int) -> bool:
+def aims_at(o: ContactObserver, rounds: Rounds, j: int, age: int) -> bool:
     """Whether mech j attacks the observer: by a missile in flight, by paint, or by facing it in sight."""
     e = o.viewer.env
     m = o.viewer.mech
@@ -128,7 +128,7 @@ def rule_accepts_side(rule: int, hostile: bool, hostile_only: int) -> bool:
 
 
 @wp.func
-def contact_key(request: SlotRequest, o: Observer, b: Battle, j: int) -> wp.vec3:
+def contact_key(request: SlotRequest, o: ContactObserver, b: Battle, j: int) -> wp.vec3:
     """Return (group, primary key, secondary key) of mech j under a rule, lower first; group REJECTED excludes it."""
     e = o.viewer.env
     m = o.viewer.mech
@@ -217,7 +217,7 @@ def empty_slots(slots: Slots, end: int) -> int:
 
 
 @wp.func
-def keep_previous(request: SlotRequest, o: Observer, contact: wp.array3d(dtype=wp.int32), slots: Slots):
+def keep_previous(request: SlotRequest, o: ContactObserver, contact: wp.array3d(dtype=wp.int32), slots: Slots):
     """Return the slots with the previous contacts of the requested ones, unless they have a slot already."""
     filled = Slots(-1)
     for k in range(request.end):
@@ -231,7 +231,7 @@ def keep_previous(request: SlotRequest, o: Observer, contact: wp.array3d(dtype=w
 
 
 @wp.func
-def fill_by_rule(request: SlotRequest, o: Observer, b: Battle, slots: Slots) -> Slots:
+def fill_by_rule(request: SlotRequest, o: ContactObserver, b: Battle, slots: Slots) -> Slots:
     """Return the slots with the requested ones filled: drop rejected mechs, fill empty slots, replace worse mechs."""
     filled = keep_previous(request, o, b.controls.contact, slots)
     for _ in range(2 * CONTACT_SLOTS + 1):
@@ -287,7 +287,7 @@ def allocate_by_suite(
     c = mechs.chassis[e, m]
     slots = Slots(-1)
     viewer = make_viewer(display, senses, e, m, episode.decision[e])
-    o = Observer(rules, display, viewer, mechs, senses, tracks, controls.sort_mode[e, m])
+    o = ContactObserver(rules, display, viewer, mechs, senses, tracks, controls.sort_mode[e, m])
     b = Battle(world, suites, controls, rounds, known_since)
     request = SlotRequest(REST, 0, suites.suite_slots[c] * mechs.alive[e, m], controls.hostile_only[e, m], -1)
     if suites.suite_alerts[c] * mechs.alive[e, m] == 1:
