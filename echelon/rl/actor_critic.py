@@ -212,6 +212,7 @@ class ActorCritic(PolicyCalls):
         action_head: str = "gaussian",
         target_key_dim: int = 0,
         init_log_std: float = 0.0,
+        log_std_min: float = squash.LOG_STD_MIN,
         log_std_end: float | None = None,
         predict_dim: int = 0,
         memory: bool = True,
@@ -243,6 +244,7 @@ class ActorCritic(PolicyCalls):
         if hybrid:
             self.target_key_dim = target_key_dim
             self.selectors = init_linear(nn.Linear(lstm_hidden_dim, sum(self._selector_widths())), ACTOR_GAIN)
+        self.log_std_min = log_std_min
         self.log_std_span = (init_log_std, log_std_end)
         self.register_buffer("log_std_max", torch.tensor(squash.LOG_STD_MAX) if hybrid else None)
         self.obs_predictor = nn.Linear(lstm_hidden_dim, predict_dim) if predict_dim else None
@@ -322,7 +324,7 @@ class ActorCritic(PolicyCalls):
         """Return the outputs of the heads for recurrent outputs ``[..., H]``, in float32."""
         with torch.autocast(features.device.type, enabled=False):
             y = squash.full_precision(features)
-            log_std = (self.actor_logstd_head(y) + self.actor_logstd).clamp(squash.LOG_STD_MIN, squash.LOG_STD_MAX)
+            log_std = (self.actor_logstd_head(y) + self.actor_logstd).clamp(self.log_std_min, squash.LOG_STD_MAX)
             if self.log_std_max is not None:
                 log_std = log_std.clamp(max=self.log_std_max)
             logits = self._logits(y, targets)

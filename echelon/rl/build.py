@@ -143,6 +143,7 @@ def build_model(
     options: dict[str, Any] = {
         "action_head": model_cfg.action_head,
         "init_log_std": model_cfg.init_log_std,
+        "log_std_min": model_cfg.log_std_min,
         "log_std_end": model_cfg.log_std_end,
         "predict_dim": obs_dim if predict else 0,
         "memory": model_cfg.memory,

@@ -442,7 +442,7 @@ inline void pack_entities(const float* obs, int64 stride, const int64* at, int64
 }
 
 constexpr int MOST_COLUMNS = 64, MOST_CHOICES = 32, MOST_SELECTORS = 4;
-constexpr float LEAST_LOG_STD = -20.0f, MOST_LOG_STD = 2.0f, LEAST_LOG_SHARE = -80.0f, NO_SHARE = 1e-30f;
+constexpr float MOST_LOG_STD = 2.0f, LEAST_LOG_SHARE = -80.0f, NO_SHARE = 1e-30f;
 constexpr float LEAST_SLOPE = 1e-6f, HALF_LOG_2PI = 0.91893853f, LABEL_STD = 0.6f;
 
 // Where the outputs of the heads[width] and a decoded action have their parts. Heads: means[A], log standard deviations[A],
@@ -475,11 +475,11 @@ inline int logits_of(const Layout& at, int s, int from, const float* heads, cons
     return from + (s ? count : at.key_width + 1);
 }
 
-inline float log_std_of(const Layout& at, const float* heads, int64 column, float most)
+inline float log_std_of(const Layout& at, const float* heads, int64 column, float least, float most)
 {
     const float raw = heads[at.columns + column];
     most = most < MOST_LOG_STD ? most : MOST_LOG_STD;
-    return raw < LEAST_LOG_STD ? LEAST_LOG_STD : raw > most ? most : raw;
+    return raw < least ? least : raw > most ? most : raw;
 }
 
 inline float slope_of(float squashed)
@@ -490,7 +490,7 @@ inline float slope_of(float squashed)
 
 // What the loss of a row is made of: coefficients, and the scale that values are regressed on
 struct Loss {
-    float clip, entropy, value, imitation, scale, shift, imitates, log_std_max;
+    float clip, entropy, value, imitation, scale, shift, imitates, log_std_min, log_std_max;
 };
 
 struct Terms {
@@ -537,7 +537,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
     float z[MOST_COLUMNS], inverse[MOST_COLUMNS], drawn[MOST_COLUMNS], slope[MOST_COLUMNS], log_std[MOST_COLUMNS];
     for (int n = 0; n < at.number_count; ++n) {
         const int64 c = at.numbers[n];
-        log_std[n] = log_std_of(at, heads, c, loss.log_std_max);
+        log_std[n] = log_std_of(at, heads, c, loss.log_std_min, loss.log_std_max);
         inverse[n] = ::expf(-log_std[n]);
         z[n] = (action[n] - heads[c]) * inverse[n];
         drawn[n] = ::tanhf(heads[c] + noise[c] / inverse[n]);
@@ -605,7 +605,7 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
         const float raw = heads[at.columns + c];
         const float pull = slope[n] > LEAST_SLOPE ? -2.0f * drawn[n] * d_entropy : 0.0f;
         d_heads[c] = pull + z[n] * inverse[n] * d_logprob;
-        if (raw >= LEAST_LOG_STD && raw <= MOST_LOG_STD && raw <= loss.log_std_max)
+        if (raw >= loss.log_std_min && raw <= MOST_LOG_STD && raw <= loss.log_std_max)
             d_heads[at.columns + c] = (z[n] * z[n] - 1.0f) * d_logprob + d_entropy + pull * noise[c] / inverse[n];
         if (label)
             d_heads[c] += d_miss * (heads[c] - label[n]) / (LABEL_STD * LABEL_STD);
@@ -640,15 +640,15 @@ inline void score(const Layout& at, const Loss& loss, const float* heads, const 
 }
 // Writes the action of a row, its log-probability and its value: sampled with standard normal noise, or without noise
 // the likeliest.
-inline void act(const Layout& at, float log_std_max, const float* heads, const float* keys, const float* hostile,
-                const float* noise, float* action, float* logprob, float* value)
+inline void act(const Layout& at, float log_std_min, float log_std_max, const float* heads, const float* keys,
+                const float* hostile, const float* noise, float* action, float* logprob, float* value)
 {
     const auto uniform = [](float x) { return 0.5f * ::erfcf(x * -0.70710678f); };
     float total = 0.0f;
     *value = heads[at.value()];
     for (int n = 0; n < at.number_count; ++n) {
         const int64 c = at.numbers[n];
-        const float log_std = log_std_of(at, heads, c, log_std_max), most = 1.0f - LEAST_SLOPE;
+        const float log_std = log_std_of(at, heads, c, log_std_min, log_std_max), most = 1.0f - LEAST_SLOPE;
         const float drawn = ::tanhf(heads[c] + (noise ? noise[c] * ::expf(log_std) : 0.0f));
         action[c] = drawn > most ? most : drawn < -most ? -most : drawn;
         const float before = 0.5f * (::logf(1.0f + action[c]) - ::logf(1.0f - action[c]));
@@ -776,7 +776,7 @@ inline void run_rows(int operation, const Arguments& a, int n)
         const Layout& at = *reinterpret_cast<const Layout*>(v[0]);
         const int slots = at.targets(), keys = slots * at.key_width;
         for (int64 r = a.first; r < a.first + n; ++r)
-            act(at, *a.in(1), a.in(2) + r * at.width, a.in(3) + r * keys, a.in(4) + r * slots,
+            act(at, *a.in(11), *a.in(1), a.in(2) + r * at.width, a.in(3) + r * keys, a.in(4) + r * slots,
                 v[5] ? a.in(5) + a.index(10)[r] * v[6] : nullptr, a.out(7) + a.index(10)[r] * at.columns, a.out(8) + r, a.out(9) + r);
         return;
     }

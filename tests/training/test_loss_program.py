@@ -36,6 +36,7 @@ def policies(hidden_dim: int = 16):
     policy = small_policy("hybrid mingru", hidden_dim=hidden_dim)
     assert policy.core.log_std_max is not None
     policy.core.log_std_max.fill_(0.1)  # so that some are bounded
+    policy.core.log_std_min = -0.1
     return policy, sharing_weights(policy, PLAIN)
 
 

@@ -23,7 +23,7 @@ from echelon.training.runtime.threads import ThreadPool
 
 STEP_FIELDS = ("advantages", "returns", "old_logprobs", "policy_weights", "value_weights")
 """Fields of a minibatch that a program reads by step."""
-LOSS = (*Coefficients._fields, "log_std_max")
+LOSS = (*Coefficients._fields, "log_std_min", "log_std_max")
 TERMS = tuple(name for name in LossTerms._fields if name != "aux_loss")
 """Numbers that a program is given and that it returns, in the order of the header."""
 
@@ -103,7 +103,7 @@ class ProgramGradients:
         """Prepare for the minibatches of a rollout."""
         coefficients = self._coefficients()
         self._imitates = bool(coefficients.imitates)
-        self._loss = (*coefficients, float(self._network.log_std_max))
+        self._loss = (*coefficients, self._core.log_std_min, float(self._network.log_std_max))
         distribution, labels = self._core.distribution, buffer.labels
         self._inputs = {"columns": packed.columns, "actions": distribution.decoded(buffer.actions)}
         self._labels = None if labels is None else distribution.decoded_labels(labels)
