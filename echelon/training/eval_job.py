@@ -230,7 +230,7 @@ class EvalMatches:
     def event(self, opponent: str, stats: EvalStats, job: str) -> EventEval:
         """Return the record of the results against an opponent."""
         world, plan = self.env.world, self.plan
-        event = eval_event(
+        return eval_event(
             stats,
             self.seeds,
             update=self.update,
@@ -239,9 +239,6 @@ class EvalMatches:
             weapon_prob=plan.weapon_prob,
             deterministic=plan.deterministic,
             purpose="report",
-        )
-        return replace(
-            event,
             checkpoint=str(self.meta.get("id", "")),
             job=job,
             maps=world.fairness,

@@ -16,7 +16,6 @@ import torch
 from echelon import champion
 from echelon.config import LADDER, EnvConfig
 from echelon.config.opponents import DEFAULT_LEVEL
-from echelon.config.seeds import SeedRange
 from echelon.config.seeds import eval_seeds as eval_seeds
 from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
@@ -311,30 +310,9 @@ def evaluate_vs_heuristic(
         env.close()
 
 
-def eval_event(
-    stats: EvalStats,
-    seeds: Sequence[int],
-    *,
-    update: int,
-    global_step: int,
-    opponent: str,
-    weapon_prob: float,
-    deterministic: bool,
-    purpose: SeedRange = "choice",
-    is_best: bool = False,
-) -> EventEval:
-    """Return the event of an evaluation; ``purpose`` is the range of its seeds."""
-    return EventEval(
-        **{**vars(stats), "outcomes": []},
-        update=update,
-        global_step=global_step,
-        opponent=opponent,
-        weapon_prob=weapon_prob,
-        deterministic=deterministic,
-        purpose=purpose,
-        is_best=is_best,
-        seeds=list(seeds),
-    )
+def eval_event(stats: EvalStats, seeds: Sequence[int], **about: Any) -> EventEval:
+    """Return the event of an evaluation; ``about`` has the other fields of ``EventEval``."""
+    return EventEval(**{**vars(stats), "outcomes": []}, seeds=list(seeds), **about)
 
 
 def _generators(env: BatchedEnv, seed: int | Sequence[int]) -> list[torch.Generator]:

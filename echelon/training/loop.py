@@ -220,25 +220,10 @@ class TrainingRun:
     def end(self, reason: str, message: str = "") -> RunResult:
         s, c = self.session, self.session.counters
         path = None if self.last_checkpoint is None else self.last_checkpoint.path
-        self.emit(
-            EventEnd(
-                reason=reason,
-                update=c.update,
-                global_step=c.global_step,
-                episodes=c.episodes,
-                elapsed_s=s.read_clock(),
-                checkpoint="" if path is None else f"checkpoints/{path.name}",
-                message=message,
-            )
-        )
-        return RunResult(
-            reason=reason,
-            update=c.update,
-            global_step=c.global_step,
-            episodes=c.episodes,
-            checkpoint=path,
-            evaluation=self.last_evaluation,
-        )
+        reached = {"reason": reason, **self._position, "episodes": c.episodes}
+        saved = "" if path is None else f"checkpoints/{path.name}"
+        self.emit(EventEnd(**reached, elapsed_s=s.read_clock(), checkpoint=saved, message=message))
+        return RunResult(**reached, checkpoint=path, evaluation=self.last_evaluation)
 
     # -- parts of an update
 

@@ -1,7 +1,7 @@
 """The run list as a table: columns, sorting and drawing as pure functions, and the widget with the cursor."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,21 @@ NARROW = 100
 
 NARROW_CELLS = {"progress": BAR_CELLS, "policy": 24}
 
+
+def _figure(
+    name: str, width: int, field: str, show: Callable[[Any], str], role: str = "", **options: Any
+) -> GridColumn:
+    """Return the column of a number, which is sorted from the largest; ``role`` is that of a run that is alive."""
+    return GridColumn(
+        name,
+        width,
+        text=lambda row, now: show(getattr(row, field)),
+        role=lambda row: role if row.is_alive else "dim" if role == "series1" else "",
+        key=lambda row: _descending(getattr(row, field)),
+        **options,
+    )
+
+
 COLUMNS: tuple[GridColumn, ...] = (
     GridColumn(
         "state",
@@ -79,40 +94,12 @@ COLUMNS: tuple[GridColumn, ...] = (
     ),
     GridColumn("run", 15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
     GridColumn("preset", 11, right=False, rank=11, text=lambda row, now: row.preset, key=lambda row: row.preset),
-    GridColumn(
-        "progress",
-        BAR_CELLS + 5,
-        rank=2,
-        text=lambda row, now: percent(row.progress),
-        key=lambda row: _descending(row.progress),
-    ),
-    GridColumn("steps", 6, rank=12, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
-    GridColumn(
-        "steps/s",
-        7,
-        rank=4,
-        text=lambda row, now: speed(row.steps_per_s),
-        role=lambda row: "series1" if row.is_alive else "dim",
-        key=lambda row: _descending(row.steps_per_s),
-    ),
-    GridColumn(
-        "return", 7, rank=6, text=lambda row, now: measured(row.avg_return), key=lambda row: _descending(row.avg_return)
-    ),
-    GridColumn(
-        "training",
-        8,
-        rank=3,
-        text=lambda row, now: percent(row.win_rate),
-        role=lambda row: "series1" if row.is_alive else "dim",
-        key=lambda row: _descending(row.win_rate),
-    ),
-    GridColumn(
-        "eval",
-        5,
-        text=lambda row, now: percent(row.eval_rate),
-        role=lambda row: "good" if row.is_alive else "",
-        key=lambda row: _descending(row.eval_rate),
-    ),
+    _figure("progress", BAR_CELLS + 5, "progress", percent, rank=2),
+    _figure("steps", 6, "steps", count, rank=12),
+    _figure("steps/s", 7, "steps_per_s", speed, "series1", rank=4),
+    _figure("return", 7, "avg_return", measured, rank=6),
+    _figure("training", 8, "win_rate", percent, "series1", rank=3),
+    _figure("eval", 5, "eval_rate", percent, "good"),
     GridColumn("interval", 8, text=lambda row, now: interval(row.eval_low, row.eval_high)),
     GridColumn(
         "against",
@@ -121,7 +108,7 @@ COLUMNS: tuple[GridColumn, ...] = (
         text=lambda row, now: opponent_name(row.opponent) if math.isfinite(row.eval_rate) else "-",
         key=lambda row: row.opponent,
     ),
-    GridColumn("ladder", 6, rank=5, text=lambda row, now: percent(row.ladder), key=lambda row: _descending(row.ladder)),
+    _figure("ladder", 6, "ladder", percent, rank=5),
     GridColumn(
         "age",
         4,
