@@ -4,6 +4,8 @@
 
 import { BufferAttribute, BufferGeometry, Color, Euler, Matrix4, Vector3 } from "three";
 
+export type Point = readonly [number, number, number];
+
 export enum Bone {
   BODY = 0, // sways with the gait
   THIGH = 1, // rotates about the hip
@@ -26,15 +28,15 @@ export interface Paint {
   bone: Bone;
   side: number; // -1 left leg, 1 right leg, 0 neither
   flex: number; // angle by which a lifted knee bends [rad]; positive bends the foot forward
-  hip: readonly [number, number, number];
-  knee: readonly [number, number, number];
+  hip: Point;
+  knee: Point;
 }
 
 export interface SlabOptions {
   chamfer?: number; // width cut off its edges [vox]
   top?: readonly [number, number]; // size of the top relative to the bottom along x and z
   shift?: number; // how far the top is moved forward [vox]
-  turn?: readonly [number, number, number]; // rotation about its centre, x then y then z [rad]
+  turn?: Point; // rotation about its centre, x then y then z [rad]
 }
 
 const BODY: Paint = {
@@ -109,11 +111,7 @@ export class MechKit {
   }
 
   /** Add a slab centred at `at`, with chamfered edges; its top may be narrower and shifted. */
-  slab(
-    at: readonly [number, number, number],
-    size: readonly [number, number, number],
-    options: SlabOptions = {},
-  ): this {
+  slab(at: Point, size: Point, options: SlabOptions = {}): this {
     const { chamfer = 0.12 * Math.min(...size), top = [1, 1], shift = 0, turn = [0, 0, 0] } = options;
     const placed = new Matrix4().makeRotationFromEuler(new Euler(...turn)).setPosition(...at);
     if (!this.fine) return this.block(size, top, shift, placed);
@@ -156,23 +154,13 @@ export class MechKit {
     return this;
   }
 
-  slabs(
-    at: readonly [number, number, number],
-    size: readonly [number, number, number],
-    options: SlabOptions = {},
-  ): this {
+  slabs(at: Point, size: Point, options: SlabOptions = {}): this {
     const turn = options.turn ?? [0, 0, 0];
     this.slab(at, size, options);
-    return this.slab([at[0], at[1], -at[2]], size, { ...options, turn: [-turn[0], -turn[1], turn[2]] });
+    return this.slab(mirrored(at), size, { ...options, turn: [-turn[0], -turn[1], turn[2]] });
   }
 
-  tube(
-    from: readonly [number, number, number],
-    to: readonly [number, number, number],
-    radius: number,
-    endRadius = radius,
-    segments = this.fine ? 8 : 4,
-  ): this {
+  tube(from: Point, to: Point, radius: number, endRadius = radius, segments = this.fine ? 8 : 4): this {
     const [a, b] = [new Vector3(...from), new Vector3(...to)];
     const axis = new Vector3().subVectors(b, a).normalize();
     const side = Math.abs(axis.y) < 0.9 ? new Vector3(0, 1, 0) : new Vector3(1, 0, 0);
@@ -190,14 +178,13 @@ export class MechKit {
     return this;
   }
 
+  /** Add a tube and its mirror image on the other side. */
+  tubes(from: Point, to: Point, radius: number, endRadius = radius): this {
+    return this.tube(from, to, radius, endRadius).tube(mirrored(from), mirrored(to), radius, endRadius);
+  }
+
   /** Add a limb between two joints in the plane of a leg: a slab along the line, `thick` front to back. */
-  limb(
-    from: readonly [number, number, number],
-    to: readonly [number, number, number],
-    thick: number,
-    wide: number,
-    taper = 1,
-  ): this {
+  limb(from: Point, to: Point, thick: number, wide: number, taper = 1): this {
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
     const length = Math.hypot(dx, dy) + thick * 0.35;
     const at = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2, (from[2] + to[2]) / 2] as const;
@@ -221,6 +208,8 @@ export class MechKit {
     return geometry;
   }
 }
+
+const mirrored = ([x, y, z]: Point): Point => [x, y, -z];
 
 const edge = new Vector3();
 const tone = new Color();

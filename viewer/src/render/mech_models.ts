@@ -4,9 +4,7 @@
 
 import type { BufferGeometry } from "three";
 import type { ChassisName } from "../protocol.gen";
-import { Bone, Glow, MechKit } from "./mech_kit";
-
-type Point = readonly [number, number, number];
+import { Bone, Glow, MechKit, type Point } from "./mech_kit";
 
 const FRAME = 0x3d434b; // joints and legs
 const HULL = 0x6c747e; // armour
@@ -94,16 +92,10 @@ function heavy(fine: boolean): BufferGeometry {
   // arms with lasers
   kit.setPaint({ colour: FRAME }).slabs([-0.1, 2.72, 1.22], [0.6, 0.5, 0.5]);
   kit.setPaint({ colour: HULL }).slabs([0.22, 2.4, 1.5], [1.25, 0.56, 0.5], { chamfer: 0.1 });
-  kit
-    .setPaint({ colour: DARK })
-    .tube([0.8, 2.4, 1.5], [1.4, 2.4, 1.5], 0.11)
-    .tube([0.8, 2.4, -1.5], [1.4, 2.4, -1.5], 0.11);
+  kit.setPaint({ colour: DARK }).tubes([0.8, 2.4, 1.5], [1.4, 2.4, 1.5], 0.11);
   // back: radiators and stacks
   kit.setPaint({ colour: VENT, glow: Glow.VENT }).slabs([-1.02, 2.75, 0.45], [0.14, 0.8, 0.52], { chamfer: 0.02 });
-  kit
-    .setPaint({ colour: DARK })
-    .tube([-0.8, 3.2, 0.35], [-1.0, 3.85, 0.35], 0.14)
-    .tube([-0.8, 3.2, -0.35], [-1.0, 3.85, -0.35], 0.14);
+  kit.setPaint({ colour: DARK }).tubes([-0.8, 3.2, 0.35], [-1.0, 3.85, 0.35], 0.14);
   kit.setPaint({ colour: 0xffffff, glow: Glow.LAMP }).slabs([-0.7, 3.82, 1.36], [0.12, 0.1, 0.12], { chamfer: 0.02 });
   return kit.build();
 }
@@ -172,19 +164,10 @@ function light(fine: boolean): BufferGeometry {
     .setPaint({ colour: EYE, glow: Glow.EYE })
     .slab([0.62, 1.54, 0], [0.34, 0.07, 0.3], { turn: [0, 0, -0.42], chamfer: 0.02 });
   // flamer under the chin, laser at the side
-  kit
-    .setPaint({ colour: DARK })
-    .tube([0.5, 1.16, 0.14], [1.05, 1.14, 0.14], 0.075, 0.1)
-    .tube([0.5, 1.16, -0.14], [1.05, 1.14, -0.14], 0.075, 0.1);
-  kit
-    .setPaint({ colour: 0xff8a24, glow: Glow.EYE })
-    .tube([1.04, 1.14, 0.14], [1.07, 1.14, 0.14], 0.06)
-    .tube([1.04, 1.14, -0.14], [1.07, 1.14, -0.14], 0.06);
+  kit.setPaint({ colour: DARK }).tubes([0.5, 1.16, 0.14], [1.05, 1.14, 0.14], 0.075, 0.1);
+  kit.setPaint({ colour: 0xff8a24, glow: Glow.EYE }).tubes([1.04, 1.14, 0.14], [1.07, 1.14, 0.14], 0.06);
   kit.setPaint({ colour: HULL }).slabs([0.0, 1.46, 0.52], [0.62, 0.22, 0.2]);
-  kit
-    .setPaint({ colour: GUN })
-    .tube([0.28, 1.46, 0.52], [0.82, 1.46, 0.52], 0.06)
-    .tube([0.28, 1.46, -0.52], [0.82, 1.46, -0.52], 0.06);
+  kit.setPaint({ colour: GUN }).tubes([0.28, 1.46, 0.52], [0.82, 1.46, 0.52], 0.06);
   // swept fins
   kit
     .setPaint({ colour: PALE, team: 1 })

@@ -24,6 +24,13 @@ const tail = new Vector3();
 
 type Clear = (at: FlightPoint) => number;
 
+interface Picture {
+  header: Header;
+  tick: number;
+  clear: Clear;
+  pools: EffectPools;
+}
+
 const always: Clear = () => 1;
 
 /** Return the opacity of rounds of a hidden owner, growing with distance from it. */
@@ -51,20 +58,13 @@ export function drawRounds(
       const appearance = WEAPONS[name];
       const clear =
         flight.owner < 0 || isShown({ shown }, flight.owner) ? always : awayFrom(chunk, flight.owner, header.tick_hz);
-      drawTracer(flight, appearance, header, tick, clear, pools);
-      if (appearance.trail > 0) drawTrail(flight, appearance, header, tick, clear, pools);
+      drawTracer(flight, appearance, { header, tick, clear, pools });
+      if (appearance.trail > 0) drawTrail(flight, appearance, { header, tick, clear, pools });
     }
   }
 }
 
-function drawTracer(
-  flight: Flight,
-  appearance: WeaponAppearance,
-  header: Header,
-  tick: number,
-  clear: Clear,
-  { beams, sprites }: EffectPools,
-): void {
+function drawTracer(flight: Flight, appearance: WeaponAppearance, { header, tick, clear, pools }: Picture): void {
   const now = flightAt(flight, tick);
   if (!now || appearance.tracer <= 0) return;
   const speed = header.weapons[flight.weapon].speed / header.tick_hz; // voxels per tick
@@ -75,18 +75,11 @@ function drawTracer(
   if (alpha <= 0) return;
   worldPoint(now.x, now.y, now.z, head);
   worldPoint(back.x, back.y, back.z, tail);
-  beams.add(tail, head, BeamKind.TRACER, appearance.width, appearance.colour, alpha);
-  sprites.add(head, appearance.width * 3.4, SpriteKind.GLOW, appearance.colour, 0.85 * alpha);
+  pools.beams.add(tail, head, BeamKind.TRACER, appearance.width, appearance.colour, alpha);
+  pools.sprites.add(head, appearance.width * 3.4, SpriteKind.GLOW, appearance.colour, 0.85 * alpha);
 }
 
-function drawTrail(
-  flight: Flight,
-  appearance: WeaponAppearance,
-  header: Header,
-  tick: number,
-  clear: Clear,
-  { sprites }: EffectPools,
-): void {
+function drawTrail(flight: Flight, appearance: WeaponAppearance, { header, tick, clear, pools }: Picture): void {
   const life = appearance.trail * header.tick_hz;
   const first = Math.ceil(Math.max(flight.points[0].tick, tick - life) / PUFF_TICKS) * PUFF_TICKS;
   for (let made = first; made <= tick; made += PUFF_TICKS) {
@@ -100,6 +93,6 @@ function drawTrail(
     const size = appearance.width * (0.9 + 2.4 * age) * (0.8 + 0.4 * hashRandom(seed, 1));
     head.y += age * 0.35;
     const puff = { age, cover: 0.75, turn: hashRandom(seed, 2) * 6.28 };
-    sprites.add(head, size, SpriteKind.SMOKE, TRAIL_SMOKE, 0.55 * alpha * (1 - age) ** 1.4, puff);
+    pools.sprites.add(head, size, SpriteKind.SMOKE, TRAIL_SMOKE, 0.55 * alpha * (1 - age) ** 1.4, puff);
   }
 }
