@@ -50,28 +50,24 @@ __all__ = [
     "train",
 ]
 
-_MODULE_OF = {
-    "PRESETS": "echelon.config.presets",
-    "EchelonEnv": "echelon.env.env",
-    "EchelonVectorEnv": "echelon.env.gym_vector",
-    "EnvConfig": "echelon.config",
-    "Episodes": "echelon.training.batch_options",
-    "Maps": "echelon.training.batch_options",
-    "Pilots": "echelon.training.batch_options",
-    "Replay": "echelon.replay.reader",
-    "RunConfig": "echelon.config",
-    "Sides": "echelon.training.batch_options",
-    "TASKS": "echelon.tasks",
-    "VectorEnv": "echelon.training.vec_env",
-    "WorldConfig": "echelon.config",
-    "evaluate": "echelon.training.api",
-    "get_preset": "echelon.config.presets",
-    "load_policy": "echelon.training.api",
-    "make_vec": "echelon.training.task_env",
-    "parallel_env": "echelon.training.task_parallel",
-    "show": "echelon.server.page",
-    "train": "echelon.jobs.api",
+_NAMES = {
+    "echelon.config": "EnvConfig RunConfig WorldConfig",
+    "echelon.config.presets": "PRESETS get_preset",
+    "echelon.env.env": "EchelonEnv",
+    "echelon.env.gym_vector": "EchelonVectorEnv",
+    "echelon.jobs.api": "train",
+    "echelon.replay.reader": "Replay",
+    "echelon.server.page": "show",
+    "echelon.tasks": "TASKS",
+    "echelon.training.api": "evaluate load_policy",
+    "echelon.training.batch_options": "Episodes Maps Pilots Sides",
+    "echelon.training.task_env": "make_vec",
+    "echelon.training.task_parallel": "parallel_env",
+    "echelon.training.vec_env": "VectorEnv",
 }
+"""Public names by the module that has them."""
+
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

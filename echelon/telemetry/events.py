@@ -31,11 +31,15 @@ class Event:
 
 
 EventType = TypeVar("EventType", bound=Event)
+EVENTS: dict[str, type[Event]] = {}
+"""Kinds of records by name."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def record(cls: type[EventType]) -> type[EventType]:
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+    """Make a class one of ``EVENTS``."""
+    EVENTS[cls.kind] = cls = dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+    return cls
 
 
 @record
@@ -510,30 +514,6 @@ class EventEnd(Event):
     checkpoint: str = ""
     message: str = ""
 
-
-EVENTS: dict[str, type[Event]] = {
-    cls.kind: cls
-    for cls in (
-        EventStart,
-        EventUpdate,
-        EventEpisodes,
-        EventEval,
-        EventEvalBatch,
-        EventRating,
-        EventLeague,
-        EventCheckpoint,
-        EventMatch,
-        EventShardMatch,
-        EventRound,
-        EventTrial,
-        EventRung,
-        EventFresh,
-        EventCurriculum,
-        EventAlert,
-        EventResume,
-        EventEnd,
-    )
-}
 
 _UPDATE_FIELDS = frozenset(f.name for f in fields(EventUpdate))
 

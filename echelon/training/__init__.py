@@ -36,23 +36,20 @@ __all__ = [
     "load_policy",
 ]
 
-_HOME = {
-    "EvalStats": "echelon.training.evaluation",
-    "PPOConfig": "echelon.config",
-    "PPOTrainer": "echelon.training.ppo.trainer",
-    "PolicyAgent": "echelon.training.policy_agent",
-    "PolicyPilot": "echelon.training.policy_agent",
-    "ReturnNormalizer": "echelon.training.normalization",
-    "RolloutBuffer": "echelon.training.rollout",
-    "RunningMeanStd": "echelon.training.normalization",
-    "SpatialAccumulator": "echelon.training.spatial",
-    "VectorEnv": "echelon.training.vec_env",
-    "env_config_of": "echelon.training.policy_agent",
-    "evaluate_ladder": "echelon.training.evaluation",
-    "evaluate_policy": "echelon.training.evaluation",
-    "evaluate_vs_heuristic": "echelon.training.evaluation",
-    "load_policy": "echelon.training.api",
+_NAMES = {
+    "echelon.config": "PPOConfig",
+    "echelon.training.api": "load_policy",
+    "echelon.training.evaluation": "EvalStats evaluate_ladder evaluate_policy evaluate_vs_heuristic",
+    "echelon.training.normalization": "ReturnNormalizer RunningMeanStd",
+    "echelon.training.policy_agent": "PolicyAgent PolicyPilot env_config_of",
+    "echelon.training.ppo.trainer": "PPOTrainer",
+    "echelon.training.rollout": "RolloutBuffer",
+    "echelon.training.spatial": "SpatialAccumulator",
+    "echelon.training.vec_env": "VectorEnv",
 }
+"""Public names by the module that has them."""
+
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
