@@ -477,12 +477,8 @@ def check_ref(ref: ChunkRef, previous: ChunkRef, end: int, tick_hz: float) -> Ch
     placed = previous.offset + previous.length <= ref.offset and ref.offset % schema.ALIGNMENT == 0
     if not placed or ref.length < schema.HEAD.size or ref.offset + ref.length > end:
         raise ReplayError(f"chunk at byte {ref.offset} has {ref.length} bytes, expected it within the file")
-    if (
-        not previous.tick1
-        <= ref.tick0
-        <= ref.tick1
-        <= min(ref.tick0 + schema.MAX_CHUNK_TICKS, schema.MAX_SECONDS * tick_hz)
-    ):
+    latest = min(ref.tick0 + schema.MAX_CHUNK_TICKS, schema.MAX_SECONDS * tick_hz)
+    if not previous.tick1 <= ref.tick0 <= ref.tick1 <= latest:
         raise ReplayError(f"chunk at byte {ref.offset} has ticks {ref.tick0} to {ref.tick1}, expected later, few ones")
     return ref
 
