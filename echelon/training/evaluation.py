@@ -28,7 +28,7 @@ from echelon.training.batch_options import Episodes, Pilots, Sides
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.episode_results import episode_result, mean_and_sampled, statistics_of
 from echelon.training.opponents.fixed import load_champion, play_against
-from echelon.training.opponents.runner import OpponentRunner, battle_noise
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.recording import Recording, RecordingPlan
 from echelon.training.records import ActionCounter, EpisodeObserver, Estimates, RowLayout
 
@@ -136,7 +136,7 @@ def play_episodes(
     records = []
     for _ in range(max_steps):
         on_step()
-        noise = battle_noise(env.rows.env, policy.noise_dim, generators) if generators else None
+        noise = _noise(env, policy.noise_dim, generators) if generators else None
         for observer in active:
             observer.before_step(functools.partial(_estimates, policy, env, state, done))
         action, state = act(env.rows.obs[0], state, done, noise)
@@ -318,3 +318,9 @@ def eval_event(stats: EvalStats, seeds: Sequence[int], **about: Any) -> EventEva
 def _generators(env: BatchedEnv, seed: int | Sequence[int]) -> list[torch.Generator]:
     seeds = range(seed, seed + env.sizes.num_envs) if isinstance(seed, int) else seed
     return [torch.Generator().manual_seed(s) for s in seeds]
+
+
+def _noise(env: BatchedEnv, width: int, generators: list[torch.Generator]) -> torch.Tensor:
+    counts = torch.bincount(env.rows.env, minlength=env.sizes.num_envs).tolist()
+    draws = [torch.randn(n, width, generator=g) for n, g in zip(counts, generators, strict=True)]
+    return torch.cat(draws).to(env.rows.obs.device)

@@ -17,7 +17,6 @@ from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import trace_act
 from echelon.rl.weights import LoadedPolicy, load_policy
-from echelon.sim.random import StreamId, draw_u32
 from echelon.telemetry.events import EventEpisodes, EventEval, EventRating, EventUpdate
 from echelon.training import loop
 from echelon.training.batch_options import Maps, Sides
@@ -238,7 +237,7 @@ def test_grouped_opponents_act_as_each_alone():
     names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
     policies = {"past:1": policy(1), "past:2": policy(2)}
     env, runner = opposed(ENVS, FixedOpponents(names, policies), threads=2, seed=9)
-    noise_of, episodes = [torch.Generator() for _ in names], [0] * ENVS
+    noise_of = torch.Generator().manual_seed(9 + 13371)
     zero = policies["past:1"].initial_state(2)
     state = [LSTMState(zero.h.clone(), zero.c.clone()) for _ in names]
     over = torch.zeros(ENVS, dtype=torch.bool)
@@ -246,18 +245,15 @@ def test_grouped_opponents_act_as_each_alone():
         env.actions.fill_(9.0)
         seen, done = env.opponents.obs.clone(), over.clone() if step else torch.ones(ENVS, dtype=torch.bool)
         runner.act()
+        noise = torch.randn(env.opponents.count, ACTION_DIM, generator=noise_of)
         for e, name in enumerate(names):
-            if done[e]:
-                noise_of[e].manual_seed(int(draw_u32(9 + 13371, StreamId.AGENT, episodes[e], e, 2)))
-                episodes[e] += 1
-            noise = torch.randn(2, ACTION_DIM, generator=noise_of[e])
             rows_of_env = slice(2 * e, 2 * e + 2)
             if level_of(name) is not None:
                 assert (env.actions[e] == 9.0).all(), "scripted mechs are not written"
                 continue
             with torch.no_grad():
                 start = torch.full((2,), float(done[e]))
-                action, state[e] = policies[name].act(seen[rows_of_env], state[e], start, noise)
+                action, state[e] = policies[name].act(seen[rows_of_env], state[e], start, noise[rows_of_env])
             torch.testing.assert_close(env.actions[e, 2:], action, rtol=1e-5, atol=1e-6)
         env.actions.zero_()
         env.step()

@@ -25,7 +25,9 @@ import echelon
 from echelon import tasks
 from echelon.env.gym_vector import LENT
 from echelon.env.parallel import EchelonParallelEnv
+from echelon.training import task_env
 from echelon.training.opponents.fixed import find_opponents
+from echelon.training.opponents.runner import OpponentRunner
 from echelon.training.task_env import TaskVectorEnv, make_vec
 from echelon.training.task_parallel import parallel_env
 from tests.arena.policy_files import SMALL, loaded, save
@@ -149,7 +151,9 @@ def rewards_by_battle(mode: str, opponent: object) -> tuple[list[list], set[str]
 
 
 @pytest.mark.long
-def test_autoreset_modes_play_the_same_battles_against_levels_and_policies(tmp_path):
+def test_autoreset_modes_play_the_same_battles_against_levels_and_policies(tmp_path, monkeypatch):
+    """Policies take the mean: the battles of a batch sample from one sequence, and one that pauses uses it too."""
+    monkeypatch.setattr(task_env, "OpponentRunner", partial(OpponentRunner, deterministic=True))
     save(tmp_path, 1)
     mix = {"easy": 1.0, str(tmp_path): 1.0}
     (same, names), *others = (rewards_by_battle(mode, mix) for mode in ("SAME_STEP", "DISABLED", "NEXT_STEP"))

@@ -20,16 +20,12 @@ from torch import Tensor
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.traced_policy import Act, TracedPolicies
-from echelon.sim.random import StreamId, draw_u32
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.pool import SEED_OFFSET, SELF, OpponentSource, level_of
 from echelon.training.opponents.schedule import OpponentSchedule
 from echelon.training.ppo.graph.capture import Replayed, record_cuda_graph
 from echelon.training.runtime.devices import mixed_precision, upload
 from echelon.training.runtime.threads import ThreadPool
-
-NOISE_DRAW = 2
-"""Counter of the draw that seeds an episode's noise; 0 and 1 draw its opponent."""
 
 
 class OpponentRunner:
@@ -64,11 +60,7 @@ class OpponentRunner:
         """Number of opponents sampled per environment."""
         self.done = torch.ones(env.opponents.count, device=self.device)
         """1 where the next step starts an episode [K]."""
-        self._seed = seed + SEED_OFFSET
-        self._generator = torch.Generator(device=self.device).manual_seed(self._seed)
-        """Of the noise of schedules."""
-        self._generators = [torch.Generator(device=self.device) for _ in self.names]
-        """Of each environment's noise otherwise, which an episode starts anew."""
+        self._generator = torch.Generator(device=self.device).manual_seed(seed + SEED_OFFSET)
         self._state: LSTMState | None = None
         self._groups: list[tuple[FlatPolicy, Act, Tensor]] = []
         """Policy, its act function and its opponent rows, for each distinct policy."""
@@ -159,7 +151,8 @@ class OpponentRunner:
         """Return the draw ``[K, W]`` of a step of ``policies``; None where they take the mean."""
         if self.deterministic:
             return None
-        return battle_noise(self.env.opponents.env, max(policy.noise_dim for policy in policies), self._generators)
+        width = max(policy.noise_dim for policy in policies)
+        return torch.randn(self.env.opponents.count, width, device=self.device, generator=self._generator)
 
     def after_step(self, episode_over: Tensor, any_over: bool) -> None:
         """Sample again, or go on in the schedule, and reset states where ``episode_over [E]``.
@@ -185,7 +178,6 @@ class OpponentRunner:
             "episodes": list(self.episodes),
             "done": self.done.clone(),
             "noise": self._generator.get_state(),
-            "battle_noise": torch.stack([generator.get_state() for generator in self._generators]),
             "recurrent": None
             if state is None
             else LSTMState(*(part[:, rows] for part in state)).stored(torch.bfloat16 if self.amp else torch.float32),
@@ -203,8 +195,6 @@ class OpponentRunner:
         self.names, self.episodes = list(state["names"]), list(state["episodes"])
         self.done.copy_(state["done"])
         self._generator.set_state(state["noise"])
-        for generator, of_battle in zip(self._generators, state.get("battle_noise", ()), strict=False):
-            generator.set_state(of_battle.clone())  # which reads a view from the start of its storage
         self._state = None
         if state["recurrent"] is not None:
             self._grow_state(state["recurrent"][0].shape[-1])
@@ -242,7 +232,6 @@ class OpponentRunner:
         drawn = self.source.draw_many([(e, self.episodes[e]) for e in envs])
         for e, name in zip(envs, drawn, strict=True):
             self.names[e] = name
-            self._generators[e].manual_seed(int(draw_u32(self._seed, StreamId.AGENT, self.episodes[e], e, NOISE_DRAW)))
             self.episodes[e] += 1
 
     def _assign(self) -> None:
@@ -296,16 +285,6 @@ class OpponentRunner:
         inputs = (mechs.obs, self._state, self.done, noise, mechs.acted(), mechs.env)
         with mixed_precision(self.device, self.amp):
             mechs.act(schedule.act(*inputs))
-
-
-def battle_noise(envs: Tensor, width: int, generators: Sequence[torch.Generator]) -> Tensor:
-    """Return normal noise ``[N, width]`` of rows in the order of their environments ``envs [N]``.
-
-    Each environment draws from the generator of its own, so its noise is the same beside any others.
-    """
-    counts = torch.bincount(envs, minlength=len(generators)).tolist()
-    draws = [torch.randn(n, width, device=g.device, generator=g) for n, g in zip(counts, generators, strict=True) if n]
-    return torch.cat(draws).to(envs.device)
 
 
 def _is_policy(name: str) -> bool:
