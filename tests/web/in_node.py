@@ -68,6 +68,20 @@ class Begin(NamedTuple):
     scripts: Sequence[int]
 
 
+def hashed_arrays(arrays: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what of the arrays ``tests.state_hash`` covers, for a script."""
+    live = dict.fromkeys(ROUND_FIELDS, ("round_weapon", 0)) | dict.fromkeys(CLOUD_FIELDS, ("cloud_ticks", 1))
+    return [
+        {
+            "name": name,
+            "rare": name in HASHED_UNLESS_ZERO,
+            "live": {"name": live[name][0], "least": live[name][1]} if name in live else None,
+        }
+        for name in (*WORLD, *STATE)
+        if name not in NOT_STATE and name in arrays
+    ]
+
+
 def play_in_node(
     folder: Path,
     compiled: Compiled,
@@ -81,22 +95,12 @@ def play_in_node(
     ``each`` has arrays to set before all but the first, with the program as first axis.
     """
     arrays = compiled.arrays
-    live = dict.fromkeys(ROUND_FIELDS, ("round_weapon", 0)) | dict.fromkeys(CLOUD_FIELDS, ("cloud_ticks", 1))
-    hashed = [
-        {
-            "name": name,
-            "rare": name in HASHED_UNLESS_ZERO,
-            "live": {"name": live[name][0], "least": live[name][1]} if name in live else None,
-        }
-        for name in (*WORLD, *STATE)
-        if name not in NOT_STATE and name in arrays
-    ]
     job: dict[str, Any] = {
         "description": compiled.description,
         "first": [] if begin else arrays,
         "programs": programs,
         "each": list(each),
-        "digests": [hashed, [{"name": name} for name in arrays]],
+        "digests": [hashed_arrays(arrays), [{"name": name} for name in arrays]],
     }
     if begin:
         job["begin"] = {"seed": begin.seed, "scripts": begin.scripts}

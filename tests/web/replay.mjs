@@ -12,7 +12,7 @@ const simulator = await Simulator.load(readFileSync(`${folder}/game.wasm`), desc
 const map = readFileSync(`${folder}/map.bin`);
 const results = files.map((file) => {
   try {
-    return verifyMatch(simulator, file, readFileSync(`${folder}/${file}`), map).text;
+    return verifyMatch(simulator, file, readFileSync(`${folder}/${file}`), map);
   } catch (error) {
     return error.message;
   }

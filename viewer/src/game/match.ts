@@ -15,6 +15,7 @@ import { type SensedArrays, sensedArrays } from "./sensed_arrays";
 import type { Simulator } from "./simulator";
 
 const HUMAN = "human";
+const GROWN_STEPS = 16; // environment steps between two looks at the recording of a watched match
 const SEEN_S = 5; // time before the moment that policies see, so that their recurrent state fits the match
 
 /** A recording of the page. */
@@ -31,7 +32,7 @@ export interface Game {
 }
 
 /** The policies that fly mechs of a match. */
-export class Crew {
+class Crew {
   private readonly flown: { policy: Policy; mechs: number[] }[];
 
   constructor(
@@ -193,7 +194,7 @@ export interface NewMatch {
 }
 
 /** Begin a match whose `seats` humans fly. */
-export function begin(
+function begin(
   game: Game,
   { map, mapSeed, seed, mates, hostiles, about }: NewMatch,
   seats: readonly number[],
@@ -211,6 +212,18 @@ export function begin(
 export function beginMatch(game: Game, match: NewMatch): PlayedMatch {
   const { crew, recording } = begin(game, match, [0]);
   return new PlayedMatch(game.simulator, crew, recording, 0);
+}
+
+/** Play a match that nobody flies to its end; `grown` gets the recording so far, at last whole. */
+export function playWatched(game: Game, match: NewMatch, grown: (data: Uint8Array, over: boolean) => void): void {
+  const { crew, recording, arrays } = begin(game, match, []);
+  for (let steps = 1; arrays.over[0] === 0; steps++) {
+    crew.act();
+    game.simulator.run("decision");
+    recording.afterStep();
+    if (steps % GROWN_STEPS === 0) grown(recording.soFar, false);
+  }
+  grown(recording.finish(), true);
 }
 
 function partsOf({ team }: SensedArrays, cast: Cast, mapSeed: number, about: Partial<Header>): HeaderParts {

@@ -3,12 +3,12 @@
 
 import { EventKind, MechFlag, PLAY_CONTACT_COLUMNS, PLAY_EVENT_COLUMNS, type PlayFrame, TABLES } from "../protocol.gen";
 import type { SensedArrays } from "./sensed_arrays";
-import { holds } from "./triggers";
 
 type Columns<Names extends readonly string[]> = Record<Names[number], number>;
 type Place = readonly [number, number, number];
 
 const NO_MECH = -1;
+const [KNOWN, OWN] = [1, 2]; // marks of a hostile that the pilot knows of, and of its own mech
 const CLEAR = 1; // value of `sight` for a clear line
 const f = Math.fround;
 const indices = (names: readonly string[]) => Object.fromEntries(names.map((name, i) => [name, i]));
@@ -245,15 +245,25 @@ export class Perception {
       clouds: bytes(this.clouds()),
       edits: new Uint8Array(Uint32Array.from(edits).buffer),
       score: [...arrays.score],
-      holds: holds(
-        arrays,
-        mech,
-        hostile.map((row) => [row[AT.mech], ...row.slice(AT.x, AT.z + 1)]),
-      ),
+      holds: this.holds(hostile),
       orders: ordered.map((m) => arrays.order_kind[m]),
       named: ordered.map((m) => arrays.order_mech[m]),
       killer: [...this.killer],
     };
+  }
+
+  /** Return why each weapon would not fire, as an index in PLAY_HOLDS: echelon/play/triggers.py. */
+  private holds(hostiles: readonly number[][]): number[] {
+    const { known, known_at: at, hold, mechs, run } = this.arrays;
+    known.fill(0);
+    known[this.mech] = OWN;
+    for (const row of hostiles) {
+      known[row[AT.mech]] = KNOWN;
+      at.set(row.slice(AT.x, AT.z + 1), 3 * row[AT.mech]);
+    }
+    run("explain_triggers");
+    const weapons = hold.length / mechs;
+    return [...hold.subarray(this.mech * weapons, (this.mech + 1) * weapons)];
   }
 
   private body(): number[] {

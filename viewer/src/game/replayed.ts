@@ -227,12 +227,7 @@ export class ReplayedMatch {
     if (orders.size > 0) giveOrders(this.arrays, orders);
     this.simulator.run("pilots");
     this.arrays.actions.set(actions);
-    if (inputs) return new Seats(this.arrays, seats).step(inputs);
-    for (const program of [
-      "begin_step",
-      ...Array.from({ length: this.recorded.header.frame_ticks }, () => "tick"),
-      "end_step",
-    ])
-      this.simulator.run(program);
+    const none = Array<Int8Array>(this.recorded.header.frame_ticks).fill(new Int8Array());
+    new Seats(this.arrays, seats).step(inputs ?? none);
   }
 }

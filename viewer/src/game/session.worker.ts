@@ -5,21 +5,19 @@ import { requestUnpacked } from "../data/request";
 import type { PlayMessage, PlayRequest, PlaySource } from "../protocol.gen";
 import { WorkerLink, serve } from "../workers/link";
 import { Pilots } from "./cast";
-import type { Game, RecordedFile } from "./match";
+import { type Game, type RecordedFile, playWatched } from "./match";
 import { Policy, type PolicyDescription } from "./policy";
 import type { PlayDescription } from "./sensed_arrays";
 import { Session, mapSeedOf } from "./session";
 import { Simulator } from "./simulator";
 import { verifyMatch } from "./verify";
-import { playWatched } from "./watched";
 import { type BranchCalls, Brancher } from "./what_if";
 
 /** Messages to the worker of a session: the files to play with first, then requests, `next` for a frame. */
 export type ToSession =
-  { open: GamePage; game: string } | { request: PlayRequest; data: Uint8Array | null } | "next" | Watched | Verified;
-/** A match of the page's policy to play in a worker named `watch`, and one to verify there. */
-export type Watched = { opponent: string; seed: number };
-export type Verified = RecordedFile;
+  { open: GamePage; game: string } | { request: PlayRequest; data: Uint8Array | null } | "next" | Asked;
+/** A match of the page's policy to play in a worker named `watch`, or one to verify there. */
+type Asked = { opponent: string; seed: number } | RecordedFile;
 /** Messages of it: those of the session, recordings, and why it cannot play. */
 export type FromSession =
   { message: PlayMessage } | { source: PlaySource; data: Uint8Array } | { failed: string } | { opened: true };
@@ -86,11 +84,11 @@ async function mapOf(page: GamePage, name: string, seed: number): Promise<Uint8A
   throw new Error(`map ${seed} is not in this page, expected 0 to ${maps.length - 1}`);
 }
 
-async function answer(game: Game, page: GamePage, name: string, asked: Watched | Verified): Promise<void> {
+async function answer(game: Game, page: GamePage, name: string, asked: Asked): Promise<void> {
   if ("file" in asked) {
     const { file, data } = asked;
     const map = await mapOf(page, name, mapSeedOf(asked, game.simulator));
-    return scope.postMessage({ verdict: verifyMatch(game.simulator, file, data, map).text });
+    return scope.postMessage({ verdict: verifyMatch(game.simulator, file, data, map) });
   }
   const { opponent, seed } = asked;
   const mapSeed = seed % page.games[name].maps.length;

@@ -10,16 +10,11 @@ import { Recording, widthIn } from "./recording";
 import { RecordedMatch, ReplayedMatch } from "./replayed";
 import type { Simulator } from "./simulator";
 
-export interface Verdict {
-  readonly ok: boolean;
-  readonly text: string; // one line
-}
-
 /** What two recordings of a chunk have differently: a field, and its frame in the chunk. */
 type Difference = { field: string; frame: number };
 
-/** Verify a match on its map; throws for one that this game cannot play. */
-export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array, map: Uint8Array): Verdict {
+/** Verify a match on its map; return the verdict in one line. Throws for a match that this game cannot play. */
+export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array, map: Uint8Array): string {
   const description = simulator.description as RecordDescription;
   const recorded = new RecordedMatch(file, data, description);
   const match = new ReplayedMatch(simulator, recorded, map);
@@ -38,10 +33,8 @@ export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array
   }
   const played = recording.finish();
   const [ours, theirs] = [played, data].map((bytes) => scanFile(bytes).chunks);
-  const differs = (chunk: number, tick: number, what: string): Verdict => ({
-    ok: false,
-    text: `differs (strict): chunk ${chunk}, tick ${tick}, ${what}`,
-  });
+  const differs = (chunk: number, tick: number, what: string) =>
+    `differs (strict): chunk ${chunk}, tick ${tick}, ${what}`;
   for (const [number, head] of theirs.entries()) {
     const other = ours[number];
     if (!other || other.tick1 !== head.tick1)
@@ -57,7 +50,7 @@ export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array
     if (field !== null) return differs(theirs.findIndex(({ tick1 }) => tick <= tick1), tick, field); // prettier-ignore
   }
   const seconds = (ticks / header.tick_hz).toFixed(1);
-  return { ok: true, text: `ok (strict): ${theirs.length} chunks, ${seconds} s match the recording` };
+  return `ok (strict): ${theirs.length} chunks, ${seconds} s match the recording`;
 }
 
 interface Read {

@@ -17,13 +17,8 @@ const RUN = "watched";
 
 /** A recording that grows. */
 class GrowingSource extends FileSource {
-  override async open(): Promise<OpenedMatch> {
-    return { ...(await super.open()), damage: UNDAMAGED };
-  }
-
-  override async refresh(): Promise<IndexView> {
-    return (await this.open()).index;
-  }
+  override open = async (): Promise<OpenedMatch> => ({ ...(await super.open()), damage: UNDAMAGED });
+  override refresh = async (): Promise<IndexView> => (await this.open()).index;
 }
 
 function makeWorker(page: GamePage, game: string): Worker {
@@ -82,7 +77,8 @@ export class Watch {
     if (!this.worker) return false;
     this.waits = true;
     [this.problem, this.before, this.shown, this.endedAt] = ["", this.state.match, null, 0];
-    this.post({ opponent: this.opponent, seed: Math.floor(Math.random() * LARGEST_SEED) });
+    const seed = Math.floor(Math.random() * LARGEST_SEED);
+    this.worker.postMessage({ opponent: this.opponent, seed } satisfies ToSession);
     return true;
   }
 
@@ -94,10 +90,6 @@ export class Watch {
     if (!isOver(shown, state.tick) || state.playing) this.endedAt = 0;
     else if (this.endedAt === 0) this.endedAt = now;
     else if (now - this.endedAt > NEXT_MS) this.next();
-  }
-
-  private post(message: ToSession): void {
-    this.worker?.postMessage(message);
   }
 
   private async receive(message: FromWatch): Promise<void> {

@@ -23,7 +23,10 @@ export class WorkerSocket {
 
   private receive(data: FromSession): void {
     if ("failed" in data) return this.fail(data.failed);
-    if ("source" in data) return void this.api.add(data.source.run ?? "", fileOf(data.source, data.data));
+    if ("source" in data) {
+      const { run = "", file = "" } = data.source;
+      return void this.api.add(run, new File([data.data.slice()], file));
+    }
     if ("opened" in data) {
       this.opened = true;
       return void this.send({ t: "hello", version: PLAY_VERSION });
@@ -61,8 +64,4 @@ export class WorkerSocket {
     this.opened = false;
     this.worker.terminate();
   }
-}
-
-function fileOf({ file = "" }: PlaySource, data: Uint8Array): File {
-  return new File([data.slice()], file);
 }

@@ -119,7 +119,7 @@ function scopePlace({ window: [width, height], insets, flying }: ViewerState) {
   const sides = width - insets.left - insets.right + free;
   const shape = insets.left === 0 ? "narrow" : free < LOW ? "low" : "wide";
   const [right, up] = SCOPE_MARGINS[flying ? "cockpit" : shape];
-  const most = shape === "wide" ? Math.max(SCOPE[0], Math.min(SCOPE[1], sides * SCOPE_SHARE)) : SCOPE[0];
+  const most = shape === "wide" ? Math.max(SCOPE[0], Math.min(SCOPE[1], sides * SCOPE_SHARE, width / 6)) : SCOPE[0];
   const radius = shape === "narrow" ? Math.max(LEAST_SCOPE, Math.min(most, (free - up) / 2 - 4)) : most;
   return { x: insets.left + radius + right, y: height - insets.bottom - radius - up, radius };
 }
