@@ -72,7 +72,7 @@ class Case:
 
     cfg: EnvConfig
     pilots: tuple[str, ...] = SKILLS
-    """Scripted pilots, dealt to the mechs in turn."""
+    """Scripted pilots, dealt to the mechs of all environments in turn."""
     decisions: int = 36
     envs: int = 2
     faults: tuple[Any, ...] = field(default=())
@@ -94,15 +94,19 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "classic": {"obs_layout": "classic"},
 }
 """Layouts, with every optional block, navigation assist and hard landings in one."""
+LONELY = ("suite-full", "suite-fill")
+"""Layouts that no other case has."""
+ALONE = tuple(name for name in SKILLS for _ in range(10))
+"""Ten pilots of one level after the other: an environment for each."""
 QUICK = _cfg(28, 6.0, **LAYOUTS["suite-blocks"])
 CASES: dict[str, Case] = {
     "quick": Case(QUICK),
     "spread": Case(QUICK, spread=True),
     "quick-classic": Case(_cfg(28, 6.0, **LAYOUTS["classic"]), pilots=("expert", "easy", "hard"), envs=1),
     "fault": Case(QUICK, decisions=3, envs=1, faults=(share_heat,)),
-    **{f"layout-{name}": Case(_cfg(40, 12.0, num_packs=2, **row), decisions=60) for name, row in LAYOUTS.items()},
-    **{f"pilot-{name}": Case(_cfg(40, 15.0), pilots=(name,), decisions=72) for name in SKILLS},
-    "two-hundred": Case(_cfg(48, 60.0, **LAYOUTS["suite-blocks"]), decisions=204, envs=8),
+    **{name: Case(_cfg(40, 12.0, num_packs=2, **LAYOUTS[name]), decisions=60) for name in LONELY},
+    "pilots": Case(_cfg(40, 15.0), pilots=ALONE, decisions=72, envs=len(SKILLS)),
+    "two-hundred": Case(_cfg(48, 60.0, **LAYOUTS["suite-blocks"]), decisions=204, envs=3),
     "crowd": Case(_cfg(64, 12.0, num_packs=6), decisions=60, envs=1),
 }
 """Battles by name; all but "fault" begin a second episode."""
@@ -162,11 +166,11 @@ def engine_of(case: Case, device: str = "cpu") -> Engine:
     rows = np.arange(case.envs * engine.num_mechs, dtype=np.int32).reshape(case.envs, -1)
     shape = (1, rows.size, engine.obs_dim)
     engine.attach(*(wp.zeros(shape, dtype=wp.float32, device=engine.batch.device) for _ in range(2)))
-    scripts = [script_of(case.pilots[m % len(case.pilots)]) for m in range(engine.num_mechs)]
+    scripts = np.array([script_of(pilot) for pilot in case.pilots], np.int32)
     engine.batch.set("row_of", rows)
     engine.batch.set("forced_seed", np.array([FIRST_SEED + env for env in envs], np.int32))
     engine.batch.set("forced_slot", np.array(envs, np.int32))
-    engine.batch.set("script", np.tile(np.array(scripts, np.int32), (case.envs, 1)))
+    engine.batch.set("script", np.resize(scripts, rows.shape))
     return engine
 
 
