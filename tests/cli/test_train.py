@@ -38,7 +38,6 @@ TINY = {
 }
 """Seconds of training: five updates of at most eighty agent-steps each."""
 
-SLOW_FAULTS = [pytest.param(f"train.{part}:3:TERM", marks=pytest.mark.slow) for part in ("rollout", "update")]
 LIMIT_S = 150.0
 """Kernels may have to be compiled first."""
 
@@ -98,7 +97,7 @@ def test_train_saves_and_can_be_evaluated(shell, echelon, jobs_in_process):
 
 
 @pytest.mark.long
-def test_kill_before_and_during_a_save_resumes_from_what_is_whole(shell):
+def test_kills_before_and_during_a_save_and_a_stop_resume_from_what_is_whole(shell):
     code, out, err = shell.run(*tiny(), ECHELON_FAULT="save.begin")
     assert code == 5 and "SIGKILL" in err, out
     paths = find_run("latest")
@@ -109,20 +108,17 @@ def test_kill_before_and_during_a_save_resumes_from_what_is_whole(shell):
     events = [from_json(line) for line in paths.metrics.read_bytes().splitlines()]
     assert any(isinstance(e, EventResume) and e.update == 0 for e in events[len(lines) :]), "without a checkpoint"
     (saved,) = [path.name.removeprefix(".tmp-") for path in paths.checkpoints.glob(".tmp-step-*")]
-    code, out, err = shell.run("train", "--resume", paths.id)
-    assert (code, err) == (0, "")
-    assert f"from {saved}" in out
+    words = ("train", "--resume", paths.id, "--set")
+    code, out, err = shell.run(*words, "total_steps=100000", ECHELON_FAULT="save.weights:1:TERM")
+    assert code == 4 and "stopped" in out and f"from {saved}" in out, err
+    stopped_and_resumed(shell, paths)
     seen = updates(paths)
     assert seen == list(range(1, len(seen) + 1)), "no update is missing and none is there twice"
 
 
-@pytest.mark.parametrize("fault", [pytest.param("save.weights:1:TERM", marks=pytest.mark.long), *SLOW_FAULTS])
-def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
-    code, out, err = shell.run(*tiny(total_steps=100_000), ECHELON_FAULT=fault)
-    assert code == 4 and "stopped" in out, err
-    paths = find_run("latest")
+def stopped_and_resumed(shell: Shell, paths: RunPaths) -> None:
+    """A run that was stopped has saved what was learned last, and trains on from there."""
     before = updates(paths)
-    assert before == list(range(1, len(before) + 1)) and before[-1] < 6
     saved = [event for event in read_events(paths.metrics)[0] if isinstance(event, EventCheckpoint)]
     assert saved[-1].update == before[-1], "what was learned last is saved"
     code, _, err = shell.run("train", "--resume", paths.id, "--set", f"total_steps={saved[-1].global_step + 40}")
@@ -130,9 +126,19 @@ def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
     assert updates(paths)[: len(before) + 1] == [*before, before[-1] + 1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["train.rollout:3:TERM", "train.update:3:TERM"])
+def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
+    code, out, err = shell.run(*tiny(total_steps=100_000), ECHELON_FAULT=fault)
+    assert code == 4 and "stopped" in out, err
+    before = updates(find_run("latest"))
+    assert before == list(range(1, len(before) + 1)) and before[-1] < 6
+    stopped_and_resumed(shell, find_run("latest"))
+
+
 @pytest.mark.long
-def test_interrupt_detaches_and_stop_saves(shell, echelon):
-    process = shell.start(*tiny(total_steps=10_000_000))
+def test_interrupt_detaches_and_death_of_one_process_ends_the_run(shell, echelon):
+    process = shell.start(*tiny(total_steps=10_000_000), "--nproc", "2")
     deadline = time.monotonic() + LIMIT_S
     while not (list_runs() and updates(list_runs()[0])):
         assert time.monotonic() < deadline and process.poll() is None
@@ -144,11 +150,12 @@ def test_interrupt_detaches_and_stop_saves(shell, echelon):
     paths = find_run("latest")
     (row,) = parsed(echelon("runs", "list", "--json")[1])
     assert row["state"] == "running"
-    code, out, _ = echelon("runs", "stop", paths.id, "--json")
-    (row,) = parsed(out)
-    assert code == 0 and (row["state"], row["was"]) == ("stopped", "running")
-    assert (paths.root / row["checkpoint"] / "manifest.json").is_file()
-    assert echelon("runs", "wait", paths.id)[0] == 4
+    workers = psutil.Process(json.loads(paths.processes.read_text())["worker"]["pid"]).children()
+    assert len(workers) == 2
+    workers[1].kill()
+    assert echelon("runs", "wait", paths.id)[0] == 5
+    assert job_status(paths).state == "crashed" and "SIGKILL" in job_status(paths).reason
+    assert not any(worker.is_running() for worker in workers)
 
 
 @pytest.mark.slow
@@ -172,19 +179,3 @@ def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path
     assert code == 0, err
     written = json.loads(out)["torchscript"]
     assert written["difference"] < 1e-4 and target.stat().st_size == written["bytes"]
-
-
-@pytest.mark.long
-def test_death_of_one_process_ends_the_run(shell):
-    process = shell.start(*tiny(total_steps=10**6), "--nproc", "2", "--detach")
-    assert process.wait(timeout=LIMIT_S) == 0
-    paths = find_run("latest")
-    deadline = time.monotonic() + LIMIT_S
-    while not updates(paths) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    workers = psutil.Process(json.loads(paths.processes.read_text())["worker"]["pid"]).children()
-    assert len(workers) == 2
-    workers[1].kill()
-    status = launch.wait_until(paths, lambda status: not status.is_alive, timeout_s=30)
-    assert status is not None and status.state == "crashed" and "SIGKILL" in status.reason
-    assert not any(worker.is_running() for worker in workers)

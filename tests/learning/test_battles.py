@@ -9,13 +9,13 @@ from echelon.config.presets import quickstart
 from echelon.telemetry.events import Event, EventEpisodes, EventEval
 from echelon.training.loop import run
 
-STEPS, QUICKSTART_STEPS = 200_000, 2_500_000
+STEPS, QUICKSTART_STEPS = 110_000, 2_500_000
 EDGE = 30
 """Map edge [vox]."""
 SECONDS = 20.0
 """Duration of an episode [s]."""
 SHARE = 5
-"""The first and the last 1/SHARE of the episodes are compared; some 500 are played in all."""
+"""The first and the last 1/SHARE of the episodes are compared; some 300 are played in all."""
 
 
 @pytest.mark.long
