@@ -109,14 +109,14 @@ def test_pushed_policy_comes_back_from_the_hub(echelon, run, tmp_path, monkeypat
         assert set(server.repos["someone/keen-fox"]) == {hub.README, *hub.POLICY}
         assert set(server.tokens) == {"Bearer hf_stand_in"}
         server.repos["someone/keen-fox"]["evil.py"] = b"raise SystemExit"
-        pulled = command("policy", "pull", "someone/keen-fox", "--out", str(folder), "--json")
-        assert pulled.returncode == 0, pulled.stderr
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        code, out, err = echelon("policy", "pull", "someone/keen-fox", "--out", str(folder), "--json")
+        assert code == 0, err
         assert sorted(file.name for file in folder.iterdir()) == [hub.README, *hub.POLICY]
-        assert find_checkpoint(folder).id == json.loads(pulled.stdout)["id"]
+        assert find_checkpoint(folder).id == json.loads(out)["id"]
 
         weights = server.repos["someone/keen-fox"]["model.safetensors"]
         server.repos["someone/keen-fox"]["model.safetensors"] = weights[:-1] + b"x"
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
         for repo, text in (("someone/keen-fox", "damaged"), ("someone/nosuch", "download of 'someone/nosuch' failed")):
             code, _, err = echelon("policy", "pull", repo, "--out", str(tmp_path / "other"))
             assert code == 1 and text in err, err
