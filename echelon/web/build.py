@@ -15,6 +15,7 @@ from echelon.config import EnvConfig, with_fairness
 from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank
 from echelon.play import triggers
+from echelon.replay.match_text import STILL
 from echelon.rl.checkpoint import env_config_of, find_checkpoint
 from echelon.rl.weights import load_policy
 from echelon.server.routes import STATIC
@@ -70,8 +71,10 @@ def map_file(engine: Engine, seed: int) -> bytes:
 def build(folder: Path, games: Sequence[str], policy: Path, name: str, show: Callable[[str], Any]) -> dict[str, int]:
     """Write the page with a policy called ``name`` into ``folder``; return the bytes of each file in it.
 
-    ``show`` is called with what is being done, in a few words.
+    ``ValueError`` for a name of a scripted pilot. ``show`` is called with what is being done, in a few words.
     """
+    if name in (STILL, *heuristic.SKILLS):
+        raise ValueError(f"policy {name!r} has the name of a scripted pilot, expected another; rename its folder")
     page = PageFolder(folder, STATIC)
     configs = {game: game_config(game, policy) for game in games}
     flown = _add_policy(page, policy, name, max(cfg.num_mechs for cfg in configs.values()), show)

@@ -113,6 +113,12 @@ def test_build_refuses_such_a_policy_before_it_compiles(tmp_path, monkeypatch):
     assert told == ["compiling mine"]
 
 
+@pytest.mark.parametrize("name", ["hard", "still"])
+def test_build_refuses_the_name_of_a_scripted_pilot(tmp_path, name):
+    with pytest.raises(ValueError, match=f"policy '{name}' has the name of a scripted pilot, expected another; rename"):
+        build.build(tmp_path / "page", ["5v5"], champion.FOLDER, name, print)
+
+
 @pytest.mark.long
 @needs_node
 @pytest.mark.parametrize("game", build.GAMES)

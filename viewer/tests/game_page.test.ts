@@ -2,7 +2,7 @@
 
 import { gzipSync } from "fflate";
 import { afterEach, expect, test, vi } from "vitest";
-import { GameApi, gamePage } from "../src/data/game_page";
+import { GameApi, type GamePage, gameOf, gamePage } from "../src/data/game_page";
 import { requestUnpacked } from "../src/data/request";
 import { parseRoute } from "../src/routes";
 
@@ -43,6 +43,11 @@ test("files of a page are addresses below its own, other texts stay", () => {
 test("a page of a server carries nothing", () => {
   holding(null);
   expect(gamePage()).toBeNull();
+});
+
+test("the game of a match has as many mechs, and is the first where there is none", () => {
+  const page = { games: { "5v5": {}, "10v10": {} } } as unknown as GamePage;
+  expect([20, 10, 8].map((mechs) => gameOf(page, { mechs }))).toEqual(["10v10", "5v5", "5v5"]);
 });
 
 test("compressed files are unpacked, also where the host has done it", async () => {

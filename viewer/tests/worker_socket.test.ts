@@ -37,11 +37,12 @@ const received: PlayMessage[] = [];
 const reasons: string[] = [];
 
 function opened(): [WorkerSocket, TestWorker] {
-  const socket = new WorkerSocket(PAGE, api, {
-    message: (message) => received.push(message),
+  const events = {
+    message: (message: PlayMessage) => void received.push(message),
     lost: () => undefined,
-    closed: (reason) => reasons.push(reason),
-  });
+    closed: (reason: string) => void reasons.push(reason),
+  };
+  const socket = new WorkerSocket(PAGE, api, events, "5v5");
   return [socket, TestWorker.last];
 }
 

@@ -1,7 +1,7 @@
 // The page of the game, which needs no server: what echelon/web/folder.py writes into its index, and its matches.
 
 import { Api, type NamedFile } from "../client";
-import type { MatchSummary } from "../protocol.gen";
+import type { Header, MatchSummary } from "../protocol.gen";
 import { topMoment } from "./moments";
 import { ApiError, requestBytes } from "./request";
 import { FileSource } from "./source";
@@ -24,6 +24,12 @@ export function gamePage(): GamePage | null {
   const { files } = JSON.parse(text) as { files: object };
   const isFile = (value: unknown) => typeof value === "string" && Object.hasOwn(files, value);
   return JSON.parse(text, (_, value) => (isFile(value) ? new URL(value, document.baseURI).href : value)) as GamePage;
+}
+
+/** Return the game of the page in which as many mechs fight as in a match, else its first. */
+export function gameOf({ games }: GamePage, { mechs }: Pick<Header, "mechs">): string {
+  const names = Object.keys(games);
+  return names.find((name) => 2 * parseInt(name) === mechs) ?? names[0];
 }
 
 /** The matches of the page in place of a server's: those that it carries, and those that were added. */

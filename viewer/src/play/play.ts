@@ -1,7 +1,7 @@
 // Playing in the browser: connects session, devices, cockpit and dialogs, and adds the buttons of the match page.
 
 import type { Api } from "../client";
-import type { GamePage } from "../data/game_page";
+import { type GamePage, gameOf } from "../data/game_page";
 import { type ReplaySource, sourceOf } from "../data/source";
 import { ChunkStore } from "../data/store";
 import { Dialogs } from "../hud/dialogs";
@@ -69,7 +69,7 @@ export class Play {
     readonly watching: Watch | null = null,
   ) {
     const game = (this.game = watching?.page ?? null);
-    const inPage: Connect = (name, events) => new WorkerSocket(game!, api, events, name || undefined);
+    const inPage: Connect = (name, events) => new WorkerSocket(game!, api, events, name);
     this.session = new PlaySession(state, api.playUrl(), game ? inPage : undefined, new Ladder(game?.policy.name));
     this.cockpit = new Cockpit(state, this.session, () => this.input, {
       showControls: () => this.showControls(),
@@ -111,16 +111,23 @@ export class Play {
   }
 
   start(): void {
-    const { token, fresh } = takeToken();
-    if (fresh || token !== "" || this.game) this.session.connect(token, fresh);
+    const { token, fresh } = this.game ? { token: Object.keys(this.game.games)[0], fresh: false } : takeToken();
+    if (token !== "") this.session.connect(token, fresh);
   }
 
   openTakeOver(): void {
-    if (!this.state.flying) this.takeOver.open();
+    if (this.joinGame()) this.takeOver.open();
   }
 
   openWhatIf(): void {
-    if (!this.state.flying) this.whatIf.toggle();
+    if (this.joinGame()) this.whatIf.toggle();
+  }
+
+  /** Connect to a session of the open match's game where the page has it; returns false while a match is flown. */
+  private joinGame(): boolean {
+    const { game, session, state } = this;
+    if (game && state.match && !state.flying) session.reconnect(gameOf(game, state.match.header));
+    return !state.flying;
   }
 
   /** Close the open dialogs; returns whether there was one. */

@@ -73,7 +73,7 @@ export class PlaySession {
   readonly latencies: number[] = [];
   latency = 0; // smoothed [ms]
   private socket: Socket | null = null;
-  private token = "";
+  token = ""; // of the session; in a page without a server the name of its game
   private key = ""; // of the seat
   private seat = ""; // its mech
   private waits = false; // whether a requested seat has not been given yet
@@ -115,9 +115,9 @@ export class PlaySession {
     });
   }
 
-  /** Connect again, as after the session has ended. */
-  reconnect(): void {
-    if (this.phase === "off" || this.phase === "closed") this.connect(this.token, false);
+  /** Connect again, as after the session has ended, or to another one. */
+  reconnect(token = this.token): void {
+    if (this.phase === "off" || this.phase === "closed" || token !== this.token) this.connect(token, false);
   }
 
   get open(): boolean {

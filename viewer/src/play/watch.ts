@@ -3,7 +3,7 @@
 
 import type { Api } from "../client";
 import { UNDAMAGED } from "../data/damage";
-import type { GamePage } from "../data/game_page";
+import { type GamePage, gameOf } from "../data/game_page";
 import { FileSource, type OpenedMatch } from "../data/source";
 import type { FromWatch, ToSession } from "../game/session.worker";
 import type { IndexView } from "../protocol.gen";
@@ -31,8 +31,7 @@ function makeWorker(page: GamePage, game: string): Worker {
 export async function verify(page: GamePage, api: Api, { id, file, header }: MatchState): Promise<string> {
   const recorded = await api.fileOf(id)?.arrayBuffer();
   if (!recorded) return "";
-  const games = Object.keys(page.games);
-  const worker = makeWorker(page, games.find((name) => 2 * parseInt(name) === header.mechs) ?? games[0]);
+  const worker = makeWorker(page, gameOf(page, header));
   const answer = new Promise<string>((tell) => {
     worker.onmessage = ({ data }: MessageEvent<FromWatch>) =>
       tell("verdict" in data ? data.verdict : "failed" in data ? `Not verified: ${data.failed}` : "");

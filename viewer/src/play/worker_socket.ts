@@ -14,7 +14,7 @@ export class WorkerSocket {
     page: GamePage,
     private readonly api: Api,
     private readonly events: SocketEvents,
-    game = Object.keys(page.games)[0],
+    game: string,
   ) {
     this.worker.onmessage = ({ data }: MessageEvent<FromSession>) => this.receive(data);
     this.worker.onerror = ({ message }) => this.fail(message || "the play session cannot start");
