@@ -207,9 +207,10 @@ def test_interpreted_kernels_pass_the_tests_of_a_gpu():
     assert done.returncode == 0 and "\n8 passed, " in done.stdout, done.stdout[-4000:] + done.stderr[-2000:]
 
 
-@pytest.mark.long
 @pytest.mark.skipif(INTERPRETED, reason="compiles")
-@pytest.mark.parametrize("architecture", [90, 100])
+@pytest.mark.parametrize(
+    "architecture", [pytest.param(90, marks=pytest.mark.long), pytest.param(100, marks=pytest.mark.slow)]
+)
 def test_kernels_compile_for_a_gpu_within_its_registers_and_shared_memory(architecture, tmp_path):
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "tests.rl.compiled_kernels", str(architecture)]

@@ -80,8 +80,9 @@ def test_activation_checkpointing_keeps_gradients(kind, recurrence):
     assert pairs and all(torch.allclose(a, b, atol=1e-6) for a, b in pairs)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("recurrence", ["lstm", "mingru"])
+@pytest.mark.parametrize(
+    "recurrence", [pytest.param("lstm", marks=pytest.mark.long), pytest.param("mingru", marks=pytest.mark.slow)]
+)
 def test_compile_keeps_gradients(monkeypatch, recurrence):
     """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
     monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
