@@ -102,12 +102,13 @@ def jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import importlib
     import json
 
-    from echelon.jobs import launch, worker
+    from echelon.jobs import control, launch, worker
     from echelon.jobs.exits import exit_record
     from echelon.jobs.spec import write_spec
 
     def run(paths, spec, kind, arguments=(), named=()):
         write_spec(paths, spec)
+        control.clear(paths)
         work = importlib.import_module(kind.module).work
         with open(paths.log_worker, "a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             code = worker.main([str(paths.root), *arguments], work=work, phase="playing")

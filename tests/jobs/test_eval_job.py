@@ -56,7 +56,7 @@ def without_times(value):
 
 
 @pytest.mark.long
-def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
+def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained, request):
     paths = start(trained)
     wait_for_batches(paths, 3)
     worker = process_identity(paths, "worker")
@@ -65,6 +65,7 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
     assert until(paths, "crashed").exit_code == 5
     before = wait_for_batches(paths, 3)
     assert len(before) < BATCHES and not paths.result.exists() and read_evaluations(trained.evals) == ()
+    request.getfixturevalue("jobs_in_process")
     policy = paths.root / eval_job.POLICY / "model.safetensors"
     whole = policy.read_bytes()
     policy.write_bytes(b"PK torn")
@@ -86,7 +87,7 @@ def test_killed_eval_job_resumes_with_the_result_of_an_undisturbed_one(trained):
 
 
 @pytest.mark.long
-def test_stopped_eval_job_completes_its_batch_and_continues(trained):
+def test_stopped_eval_job_completes_its_batch_and_continues(trained, request):
     paths = start(trained)
     wait_for_batches(paths, 1)
     stop(paths)
@@ -99,6 +100,7 @@ def test_stopped_eval_job_completes_its_batch_and_continues(trained):
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4, "a second request discards the batch"
     trained.evals.mkdir()
+    request.getfixturevalue("jobs_in_process")
     eval_job.resume(paths.id)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
     events, _ = read_events(paths.metrics)
