@@ -115,7 +115,7 @@ def test_cloud_looks_same_after_playing_and_seeking(page, address, quality):
     settle(page)
     living = sum(start <= middle < start + CLOUD_TICKS for start, *_ in bursts())
     assert cost(page, "clouds") == living > 0 and cost(page, "calls") <= DRAW_CALLS
-    assert_repeatable(page, middle, [*range(burst - 10, burst + 150, 40), burst - 10])
+    assert_repeatable(page, middle, [burst + 30, burst + 110, burst - 10])
     seek(page, burst - 10)
     settle(page)
     assert cost(page, "clouds") == 0
@@ -123,7 +123,7 @@ def test_cloud_looks_same_after_playing_and_seeking(page, address, quality):
 
 def test_gait_depends_only_on_moment(page, address):
     open_paused(page, address, match_id(RUN, INSIGHT.name), 120, "&mech=2&cam=follow")
-    assert_repeatable(page, 90, range(0, 90, 15))
+    assert_repeatable(page, 90, (15, 60))
 
 
 def test_camera_modes_change_view_and_return(page, address):
