@@ -20,9 +20,9 @@ from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity, until
 
 pytestmark = pytest.mark.long
 
-CONFIG = ArenaConfig(rounds=2, seeds=3, envs=4, threads=1)
-MATCHES = 36
-"""Two rounds of three pairs, three seeds and two sides."""
+CONFIG = ArenaConfig(rounds=2, seeds=2, envs=4, threads=1)
+MATCHES = 24
+"""Two rounds of three pairs, two seeds and two sides."""
 LIMIT_S = 300.0
 
 
