@@ -14,7 +14,7 @@ from tests.reliability.recorder import environment
 from tests.reliability.storm import DISTURBANCES, storm
 
 SAMPLE = {
-    "policy": 2, "checkpoint": 19, "records": 37, "league": 19, "evaluation": 5, "queue": 17, "arena": 61, "server": 5,
+    "policy": 3, "checkpoint": 31, "records": 61, "league": 31, "evaluation": 7, "queue": 29, "arena": 61, "server": 9,
 }  # fmt: skip
 """Distance of the operations that fail in the default and long tiers; the other protocols write as these do."""
 LIMIT_S = 4 * 3600.0
