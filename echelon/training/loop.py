@@ -106,7 +106,8 @@ def run(
                 except ReloadCheckpoint as error:
                     training.reload(error)
                     continue
-                session.trainer.update_obs_normalizer(session.buffer)
+                if not config.start_from:
+                    session.trainer.update_obs_normalizer(session.buffer)
                 session.ema.update(session.counters.update)
                 release_cache(session.device, session.counters.update + 1, config.ppo.empty_cache_every)
                 timer.mark("update")

@@ -13,6 +13,7 @@ ALLOWED = {
     "echelon/arena/database.py:_CHECKED": "rows of a league that this process has checked",
     "echelon/rl/traced_policy.py:_traces": "traces by architecture",
     "echelon/sim/structs.py:STRUCTS": "structs, which register as their modules are imported",
+    "echelon/telemetry/events.py:EVENTS": "kinds of records, which register as the module is imported",
     "echelon/training/runtime/process.py:_passed": "counts of fault points, which only tests set",
 }
 

@@ -45,7 +45,7 @@ from echelon.training.runtime.threads import ThreadPool
 from echelon.training.starting_point import RETURN_STATISTICS
 
 START_FROM_COUNT = 5e6
-"""Largest count of statistics that a run starts from."""
+"""Largest count of statistics of returns that a run starts from."""
 
 
 class ReloadCheckpoint(RuntimeError):
@@ -214,15 +214,14 @@ class PPOTrainer:
     def start_from(self, state: dict[str, Any]) -> None:
         """Begin a new run with the model's loaded weights and what ``state``, another trainer's, has beside them.
 
-        Statistics count so little that they follow the new task, and the bound of the log standard deviation begins at
-        that of the weights.
+        Statistics of returns count so little that they follow the new task, and the bound of the log standard deviation
+        begins at that of the weights. Those of observations stay: others would change what the weights do.
         """
         if state.get("optimizer", {}).keys() == {"adam"}:
             load_moments(self.optimizer, state["optimizer"])
         if RETURN_STATISTICS in state:
             self.return_normalizer.load_state_dict(state[RETURN_STATISTICS])
-        for count in (self.return_normalizer.count, self.model.obs_normalizer.count):
-            count.clamp_(max=START_FROM_COUNT)
+        self.return_normalizer.count.clamp_(max=START_FROM_COUNT)
         if self._core.log_std_max is not None:
             self._core.log_std_span = (float(self._core.log_std_max), self._core.log_std_span[1])
         self._load_critic(state)

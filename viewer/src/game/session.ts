@@ -218,7 +218,8 @@ export class Session {
       } else {
         const recorded = source.file ? data && { file: source.file, data } : this.last;
         if (!recorded) throw new Error(`match "${source.file ?? ""}" does not exist`);
-        this.match = takeOver(game, recorded, await around.map(mapSeedOf(recorded, this.game.simulator)), message, { run: RUN });
+        const map = await around.map(mapSeedOf(recorded, this.game.simulator));
+        this.match = takeOver(game, recorded, map, message, { run: RUN });
       }
     } catch (error) {
       this.sendState({ phase: "idle", note: "" });
