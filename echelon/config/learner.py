@@ -62,8 +62,7 @@ class ModelConfig:
     init_log_std: Annotated[float, Interval(ge=-20.0, le=2.0)] = 0.0
     """Initial log standard deviation of actions before tanh."""
     log_std_min: Annotated[float, Interval(ge=-20.0, le=2.0)] = -20.0
-    """Lower bound of the log standard deviation: narrow actions explore little, and the gradient of their mean is mostly
-    noise (docs/learning.md)."""
+    """Lower bound of the log standard deviation; narrower actions explore little and have a noisier gradient."""
     log_std_end: float | None = None
     """Upper bound of the log standard deviation at the end of training, reached linearly from init_log_std; none sets
     no bound (hybrid action head only)."""
