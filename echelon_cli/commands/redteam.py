@@ -68,6 +68,9 @@ def redteam(
 
     if sum(map(bool, (policy, resume, show, harden))) != 1:
         raise typer.BadParameter("expected either a policy to attack, --resume ID, --show ID or --harden ID")
+    own = {"--steps": steps, "--from": origins, "--set": assignments, "--launcher": launcher, "--plan": plan_only}
+    if (resume or harden) and any(own.values()):
+        raise typer.BadParameter(f"{next(filter(own.get, own))} is given without a policy to attack; leave it out")
     if out and not show:
         raise typer.BadParameter("--out is given without --show ID, whose report it takes; add it")
     if show:

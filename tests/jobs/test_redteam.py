@@ -246,6 +246,8 @@ def test_red_team_refusals_are_one_line(tmp_path, capsys):
         (["champion", "--shares", "10,none"], 2, "--shares is '10,none', expected percentages"),
         (["champion", "--set", "total_steps=5"], 2, "total_steps is decided by the red team"),
         ([], 2, "expected either a policy to attack, --resume ID, --show ID or --harden ID"),
+        (["--harden", "some"], 2, "--plan is given without a policy to attack; leave it out"),
+        (["--harden", "some", "--steps", "100000"], 2, "--steps is given without a policy to attack; leave it out"),
         (["--show", "nobody"], 3, "'nobody'"),
     ):
         assert run(["redteam", *words, "--plan"]) == code, words
