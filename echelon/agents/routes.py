@@ -9,17 +9,7 @@ import warp as wp
 from echelon.agents.levels import Route, Skill, ZoneTactic
 from echelon.agents.memory import PilotMemory
 from echelon.agents.tracks import PilotState, recall
-from echelon.nav.waypoints import (
-    AHEAD,
-    COVERED,
-    FLANK,
-    LOOK_AHEAD,
-    FlowFields,
-    lane_layer,
-    shortest_layer,
-    unit2,
-    waypoint,
-)
+from echelon.nav import waypoints
 from echelon.sim.arsenal import CHASSIS, WEAPONS, ChassisSpec
 from echelon.sim.geometry import xy_length
 from echelon.sim.state import Mechs, World
@@ -73,7 +63,7 @@ def is_watched(pilot: PilotState, mechs: Mechs, perception: PilotMemory, point: 
 def flank_time_left(
     rules: Rules,
     pilot: PilotState,
-    flow: FlowFields,
+    flow: waypoints.FlowFields,
     world: World,
     mechs: Mechs,
     perception: PilotMemory,
@@ -86,15 +76,17 @@ def flank_time_left(
         p = mechs.pos[e, pilot.mech]
         c = mechs.chassis[e, pilot.mech]
         foot = p[2] - rules.chassis[c].half[2]
-        ahead = waypoint(flow, shortest_layer(world.map_slot[e], c), world.size[e], p, foot, WATCH_AHEAD)
-        if ahead[2] == AHEAD and is_watched(pilot, mechs, perception, ahead):
+        ahead = waypoints.waypoint(
+            flow, waypoints.shortest_layer(world.map_slot[e], c), world.size[e], p, foot, WATCH_AHEAD
+        )
+        if ahead[2] == waypoints.AHEAD and is_watched(pilot, mechs, perception, ahead):
             return FLANK_S
     return wp.where(pilot.now == 0, 0.0, wp.max(0.0, left_s - rules.dt_act))
 
 
 @wp.func
 def path_to_zone(
-    rules: Rules, skill: Skill, flow: FlowFields, world: World, e: int, c: int, p: wp.vec3, flanks: bool
+    rules: Rules, skill: Skill, flow: waypoints.FlowFields, world: World, e: int, c: int, p: wp.vec3, flanks: bool
 ) -> wp.vec2:
     """Return the unit vector of the path of chassis c to the zone, the straight line where there is no path.
 
@@ -104,18 +96,18 @@ def path_to_zone(
     size = world.size[e]
     zone = world.zone[e]
     foot = p[2] - rules.chassis[c].half[2]
-    straight = unit2(zone[0] - p[0], zone[1] - p[1])
+    straight = waypoints.unit2(zone[0] - p[0], zone[1] - p[1])
     if skill.route == STRAIGHT:
         return straight
-    layer = shortest_layer(slot, c)
+    layer = waypoints.shortest_layer(slot, c)
     if skill.route == BY_COVER:
-        layer = lane_layer(flow, slot, c, COVERED, size, p, foot)
+        layer = waypoints.lane_layer(flow, slot, c, waypoints.COVERED, size, p, foot)
     if flanks:
-        layer = lane_layer(flow, slot, c, FLANK, size, p, foot)
-    point = waypoint(flow, layer, size, p, foot, LOOK_AHEAD)
-    if point[2] != AHEAD:
+        layer = waypoints.lane_layer(flow, slot, c, waypoints.FLANK, size, p, foot)
+    point = waypoints.waypoint(flow, layer, size, p, foot, waypoints.LOOK_AHEAD)
+    if point[2] != waypoints.AHEAD:
         return straight
-    return unit2(point[0] - p[0], point[1] - p[1])
+    return waypoints.unit2(point[0] - p[0], point[1] - p[1])
 
 
 @wp.func
@@ -129,14 +121,14 @@ def walk(skill: Skill, p: wp.vec3, path: wp.vec2, zone: wp.vec3, enters: bool) -
     if to_zone > zone[2]:
         return path * skill.throttle
     if skill.zone == ENTERS or to_zone > HOLD_SHARE * zone[2]:
-        return unit2(zone[0] - p[0], zone[1] - p[1]) * (skill.throttle * to_zone / zone[2])
+        return waypoints.unit2(zone[0] - p[0], zone[1] - p[1]) * (skill.throttle * to_zone / zone[2])
     return wp.vec2(0.0, 0.0)
 
 
 @wp.func
 def patrol(p: wp.vec3, zone: wp.vec3, team: int) -> wp.vec2:
     """Return the unit vector of a circle in the zone: blue counter-clockwise, red clockwise, so that hostiles meet."""
-    out = unit2(p[0] - zone[0], p[1] - zone[1])
+    out = waypoints.unit2(p[0] - zone[0], p[1] - zone[1])
     off = wp.clamp((PATROL_SHARE * zone[2] - distance_to_zone(zone, p)) / PATROL_BAND, -1.0, 1.0)
     side = wp.where(team == 0, 1.0, -1.0)
-    return unit2(out[0] * off - out[1] * side, out[1] * off + out[0] * side)
+    return waypoints.unit2(out[0] * off - out[1] * side, out[1] * off + out[0] * side)

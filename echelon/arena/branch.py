@@ -20,20 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.agents import heuristic
+from echelon.arena import reconstruct
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import BLUE, DRAW, RED, Pilot
 from echelon.arena.named_pilots import choose_pilots, pilots_of_mechs, teams_of
-from echelon.arena.reconstruct import (
-    RebuiltMoment,
-    ReplayedMatch,
-    Step,
-    open_match,
-    parent_of,
-    play_step,
-    recorded_pilots,
-    recorded_steps,
-    require_playable,
-)
 from echelon.env.engine import Engine
 from echelon.env.match_state import State, load_match_state, save_match_state
 from echelon.env.referee import REASONS, WINNERS
@@ -106,7 +96,7 @@ class Continuation:
 class BranchStart(NamedTuple):
     """The moment that continuations start from."""
 
-    moment: RebuiltMoment
+    moment: reconstruct.RebuiltMoment
     state: State
     memories: dict[int, LSTMState]
     """Recurrent state by mech."""
@@ -125,7 +115,7 @@ class Brancher:
         chosen = {mech: pilot for mech, pilot in plan.pilots.items() if pilot.path}
         loaded = {} if load is None else {path: load(p) for path, p in {p.path: p for p in chosen.values()}.items()}
         self._policies = {mech: loaded[pilot.path] for mech, pilot in chosen.items()}
-        self._script = recorded_pilots(recorded)[0]
+        self._script = reconstruct.recorded_pilots(recorded)[0]
         for mech, pilot in plan.pilots.items():
             self._script[mech] = heuristic.script_of(pilot.level) if pilot.level else 0
         self.start = self._reconstruct()
@@ -134,7 +124,7 @@ class Brancher:
         """Return the moment; where policies fly, the match is played from its start, so that they remember it."""
         with (
             BranchPilots(self._policies) as pilots,
-            ReplayedMatch(self.recorded, device=self._device, prepare=pilots.attach) as match,
+            reconstruct.ReplayedMatch(self.recorded, device=self._device, prepare=pilots.attach) as match,
         ):
             moment = match.go_to(
                 self.plan.tick, from_start=bool(self._policies), before_step=lambda engine: pilots.act()
@@ -162,7 +152,7 @@ class Brancher:
         """
         numbers = list(range(self.plan.runs) if numbers is None else numbers)
         found = list[Continuation]()
-        wave = max(1, WAVE_BYTES // sum(array_bytes(require_playable(self.recorded), 1, 0)))
+        wave = max(1, WAVE_BYTES // sum(array_bytes(reconstruct.require_playable(self.recorded), 1, 0)))
         for first in range(0, len(numbers), wave):
             later = max(0, len(numbers) - first - wave)
             found += self._play_wave(
@@ -190,7 +180,7 @@ class Brancher:
         """Open continuations at the moment, an environment each."""
         plan, seeds = self.plan, self.seeds(numbers)
         with BranchPilots(self._policies, self._threads) as pilots:
-            engine = open_match(
+            engine = reconstruct.open_match(
                 self.recorded, envs=len(numbers), device=self._device, threads=self._threads, changes=plan.changes,
                 prepare=pilots.attach,
             )  # fmt: skip
@@ -221,14 +211,14 @@ class Brancher:
                 steps.append(engine.batch.numpy("actions").copy())
             return steps
 
-    def _steps(self, still: bool, acts: Sequence[NDArray[np.float32]] | None) -> Iterator[Step]:
+    def _steps(self, still: bool, acts: Sequence[NDArray[np.float32]] | None) -> Iterator[reconstruct.Step]:
         """Yield what is repeated in each step of the window; 0 for mechs that stand still."""
         plan, first, ticks = self.plan, self.start.moment.tick, self.recorded.header["frame_ticks"]
         mechs = tuple(sorted(plan.still))
         if acts is not None:
-            yield from (Step(actions, mechs=mechs) for actions in acts)
+            yield from (reconstruct.Step(actions, mechs=mechs) for actions in acts)
             return
-        for step in recorded_steps(self.recorded, first, first + plan.window * ticks):
+        for step in reconstruct.recorded_steps(self.recorded, first, first + plan.window * ticks):
             if plan.stand_in:
                 yield step.of(mechs)
                 continue
@@ -267,7 +257,7 @@ class Brancher:
         plan, names = self.plan, self._names(self.plan.still) if still else []
         seconds = plan.window * self.recorded.header["frame_ticks"] / float(self.recorded.header["tick_hz"])
         lines = dict.fromkeys(names, f"{plan.stand_in} for {seconds:g} s") if plan.stand_in else {}
-        return parent_of(
+        return reconstruct.parent_of(
             self.recorded,
             self.start.moment.tick,
             set={**plan.labels, **lines},
@@ -284,7 +274,7 @@ class Brancher:
 def play_on(
     engine: Engine,
     pilots: BranchPilots,
-    repeated: Iterator[Step],
+    repeated: Iterator[reconstruct.Step],
     recorder: Recorder | None,
     on_step: Callable[[int], object],
 ) -> list[Continuation]:
@@ -298,7 +288,7 @@ def play_on(
         if step is None:
             engine.step()
         else:
-            play_step(engine, step)
+            reconstruct.play_step(engine, step)
         if recorder is not None:
             if step is not None and step.inputs is not None:
                 recorder.add_inputs(step.seats, step.inputs)
@@ -380,7 +370,7 @@ def make_brancher(
     In those of a mech ``without`` actions it stands still for ``window_s`` [s]. Raises ``ValueError`` for what cannot
     be played.
     """
-    require_playable(recorded)
+    reconstruct.require_playable(recorded)
     mechs, step_s = mechs_by_name(recorded.header), recorded.header["frame_ticks"] / float(recorded.header["tick_hz"])
     if without and without not in mechs:
         raise ValueError(f"without has mech {without!r}, expected one of: {', '.join(mechs)}")

@@ -9,26 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.atlas.palette import (
-    BLUE,
-    COLOURS,
-    COST_RAMP,
-    LETTERS,
-    RED,
-    STRANDED,
-    SWATCHES,
-    ZONE,
-    ZONE_ON_RAMP,
-    Rgb,
-    Swatch,
-    ramp,
-)
+from echelon.atlas import palette
 from echelon.atlas.scene import Scene
 from echelon.atlas.statistics import top_height, top_material
 from echelon.nav.field import ZoneField
 from echelon.sim.world import BLOCKS_MOVE, Material
 
-ALL_BUT_AIR = np.arange(len(COLOURS)) != Material.AIR
+ALL_BUT_AIR = np.arange(len(palette.COLOURS)) != Material.AIR
 SUN_SLOPE = 2.0
 """Descent of the sun's rays per voxel of horizontal distance."""
 SHADOW = 0.66
@@ -45,7 +32,7 @@ MAX_COST_PERCENTILE = 98.0
 """Percentile of the path cost at which the colour ramp ends; outliers do not compress the scale."""
 NEIGHBOURS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
 
-Key = tuple[Swatch, str]
+Key = tuple[palette.Swatch, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +49,12 @@ class MapView:
     """Legend of colours and letters, without markers."""
     lit: bool = True
     """Whether light and shadow are applied."""
-    zone: Swatch = ZONE
+    zone: palette.Swatch = palette.ZONE
     """Marker of the capture zone."""
 
     @property
     def legend(self) -> tuple[Key, ...]:
-        return (*self.key, (self.zone, "capture zone"), (BLUE, "blue spawns"), (RED, "red spawns"))
+        return (*self.key, (self.zone, "capture zone"), (palette.BLUE, "blue spawns"), (palette.RED, "red spawns"))
 
 
 def terrain(scene: Scene) -> MapView:
@@ -82,18 +69,18 @@ def path_cost(scene: Scene, field: ZoneField) -> MapView:
     far = float(np.percentile(cost[reached], MAX_COST_PERCENTILE)) if reached.any() else 1.0
     position = np.clip(np.where(reached, cost, 0.0) / max(far, 1.0), 0.0, 1.0)
     grey = _top_view(scene.material).colour.mean(axis=2, keepdims=True) * FADED
-    colour = np.where(walkable[..., None], np.array(STRANDED.colour) / 255, np.repeat(grey, 3, axis=2))
-    colour = np.where(reached[..., None], ramp(COST_RAMP, position), colour)
-    letter = np.where(walkable, STRANDED.letter, "#")
+    colour = np.where(walkable[..., None], np.array(palette.STRANDED.colour) / 255, np.repeat(grey, 3, axis=2))
+    colour = np.where(reached[..., None], palette.ramp(palette.COST_RAMP, position), colour)
+    letter = np.where(walkable, palette.STRANDED.letter, "#")
     letter = np.where(reached, np.array(list("0123456789"))[(position * 9).astype(np.int64)], letter)
-    stops = ((COST_RAMP[0], "0", 0.0), (COST_RAMP[2], "4", 0.5), (COST_RAMP[-1], "9", 1.0))
+    stops = ((palette.COST_RAMP[0], "0", 0.0), (palette.COST_RAMP[2], "4", 0.5), (palette.COST_RAMP[-1], "9", 1.0))
     key = (
-        *((Swatch(rgb, sign), f"path cost {far * part:.0f} to the zone") for rgb, sign, part in stops),
-        (Swatch(STRANDED.colour, STRANDED.letter), "no path to the zone"),
-        (Swatch(_rgb(np.full(3, FADED / 2)), "#"), "not walkable"),
+        *((palette.Swatch(rgb, sign), f"path cost {far * part:.0f} to the zone") for rgb, sign, part in stops),
+        (palette.Swatch(palette.STRANDED.colour, palette.STRANDED.letter), "no path to the zone"),
+        (palette.Swatch(_rgb(np.full(3, FADED / 2)), "#"), "not walkable"),
     )
     flat = np.zeros_like(scene.material[0], np.int64)
-    return MapView(colour=colour, letter=letter, height=flat, key=key, lit=False, zone=ZONE_ON_RAMP)
+    return MapView(colour=colour, letter=letter, height=flat, key=key, lit=False, zone=palette.ZONE_ON_RAMP)
 
 
 def sunlight(height: NDArray[np.integer], per_voxel: int = 1) -> NDArray[np.float64]:
@@ -127,14 +114,16 @@ def _top_view(material: NDArray[np.uint8]) -> MapView:
     height = top_height(material, ALL_BUT_AIR)
     # water, lava and debris of the ground layer do not raise a mech
     height = np.where(BLOCKS_MOVE[top] | (height > 1), height, 0)
-    return MapView(colour=COLOURS[top], letter=np.array(list(LETTERS))[top], height=height, key=_material_key(top))
+    return MapView(
+        colour=palette.COLOURS[top], letter=np.array(list(palette.LETTERS))[top], height=height, key=_material_key(top)
+    )
 
 
 def _material_key(shown: NDArray[np.uint8]) -> tuple[Key, ...]:
     kinds = [Material(int(kind)) for kind in np.unique(shown) if kind != Material.AIR]
-    return tuple((SWATCHES[kind], kind.name.lower().replace("_", " ")) for kind in kinds)
+    return tuple((palette.SWATCHES[kind], kind.name.lower().replace("_", " ")) for kind in kinds)
 
 
-def _rgb(colour: NDArray[np.floating]) -> Rgb:
+def _rgb(colour: NDArray[np.floating]) -> palette.Rgb:
     red, green, blue = (round(float(c) * 255) for c in colour)
     return red, green, blue

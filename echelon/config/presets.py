@@ -10,26 +10,13 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from echelon.config import (
-    MIX_PROFILES,
-    CurriculumConfig,
-    EnvConfig,
-    EvalConfig,
-    MixConfig,
-    ModelConfig,
-    OpponentConfig,
-    PPOConfig,
-    RewardConfig,
-    RunConfig,
-    TeacherConfig,
-    WorldConfig,
-)
+from echelon import config
 
 GAMMA = 0.99
 """Discount factor of all presets, of returns and of the approach potential."""
 
 
-def quickstart() -> RunConfig:
+def quickstart() -> config.RunConfig:
     """Two cores, 10 minutes: 5v5 on 60x60x20 maps; imitates expert pilots, then PPO against three levels."""
     return _run(
         "quickstart",
@@ -44,7 +31,7 @@ def quickstart() -> RunConfig:
     )
 
 
-def standard() -> RunConfig:
+def standard() -> config.RunConfig:
     """Two to eight cores, 1 hour: 5v5 on 100x100x20 maps; imitates expert pilots, then PPO against three levels."""
     return _run(
         "standard",
@@ -59,21 +46,21 @@ def standard() -> RunConfig:
     )
 
 
-def scratch() -> RunConfig:
+def scratch() -> config.RunConfig:
     """Two to eight cores, 1 hour: the task of standard without a teacher, on maps that grow to 100x100x20."""
     return replace(
         standard(),
         preset="scratch",
         total_steps=40_000_000,
-        teacher=TeacherConfig(),
+        teacher=config.TeacherConfig(),
         opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
-        curriculum=CurriculumConfig(
+        curriculum=config.CurriculumConfig(
             maps=True, map_small_min=50, map_small_max=60, map_large_min=80, map_large_max=100
         ),
     )  # fmt: skip
 
 
-def gpu() -> RunConfig:
+def gpu() -> config.RunConfig:
     """One large GPU, 1 hour: 10v10 on 100x100x20 maps, 2,048 environments, updates as CUDA graphs."""
     return _run(
         "gpu",
@@ -95,7 +82,7 @@ def gpu() -> RunConfig:
     )
 
 
-def duel() -> RunConfig:
+def duel() -> config.RunConfig:
     """Two to eight cores, 30 minutes: 5v5 by self-play and past snapshots only, without scripted opponents."""
     return _run(
         "duel",
@@ -104,12 +91,14 @@ def duel() -> RunConfig:
         total_steps=24_000_000,
         max_minutes=30.0,
         env=_env(60),
-        opponents=OpponentConfig(mix=MixConfig(scripted=0.0, self_play=1.0, past=2.0), past_every_updates=25),
+        opponents=config.OpponentConfig(
+            mix=config.MixConfig(scripted=0.0, self_play=1.0, past=2.0), past_every_updates=25
+        ),
         eval=_evals(seeds=20),
     )
 
 
-def skirmish() -> RunConfig:
+def skirmish() -> config.RunConfig:
     """Two to eight cores, 2 hours: 10v10 on 100x100x20 maps against three levels and past snapshots."""
     return _run(
         "skirmish",
@@ -120,12 +109,12 @@ def skirmish() -> RunConfig:
         env=_env(100, num_packs=2),
         teacher=_expert(0.1),
         opponents=_levels(medium=2.0, hard=1.0, expert=1.0, past=1.0),
-        curriculum=CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500),
+        curriculum=config.CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500),
         eval=_evals(seeds=20),
     )
 
 
-def battle() -> RunConfig:
+def battle() -> config.RunConfig:
     """Eight cores or a GPU, 8 hours: 10v10 to 100v100 on 200x200x20 maps, 2-minute episodes, three levels."""
     return _run(
         "battle",
@@ -144,18 +133,18 @@ def battle() -> RunConfig:
     )
 
 
-def league() -> RunConfig:
+def league() -> config.RunConfig:
     """Two cores, 1 hour: the environment of quickstart against league opponents, without a teacher."""
     base = quickstart()
     return replace(
         base,
         preset="league",
-        teacher=TeacherConfig(),
+        teacher=config.TeacherConfig(),
         total_steps=30_000_000,
         max_minutes=60.0,
         ppo=_ppo(lr=5e-4),
-        opponents=OpponentConfig(
-            mix=MIX_PROFILES["league"],
+        opponents=config.OpponentConfig(
+            mix=config.MIX_PROFILES["league"],
             pfsp=1.0,
             skill="medium",
             weapon_prob_start=1.0,
@@ -166,30 +155,30 @@ def league() -> RunConfig:
     )
 
 
-def _run(preset: str, **settings: Any) -> RunConfig:
+def _run(preset: str, **settings: Any) -> config.RunConfig:
     """Return a run with these settings; network and PPO parameters are those of quickstart unless given."""
     shared = {"bank_maps": 64, "save_every": 50, "model": _model(), "ppo": _ppo()}
-    return RunConfig(preset=preset, **{**shared, **settings})
+    return config.RunConfig(preset=preset, **{**shared, **settings})
 
 
-def _model(**changes: Any) -> ModelConfig:
+def _model(**changes: Any) -> config.ModelConfig:
     """Return the network of all presets, with ``changes``."""
-    return ModelConfig(**{"init_log_std": -0.5, "action_head": "hybrid", "recurrence": "mingru", **changes})
+    return config.ModelConfig(**{"init_log_std": -0.5, "action_head": "hybrid", "recurrence": "mingru", **changes})
 
 
-def _expert(imitation: float) -> TeacherConfig:
+def _expert(imitation: float) -> config.TeacherConfig:
     """Return the teacher of presets: expert pilots, imitated for a fraction ``imitation`` of the plan."""
-    return TeacherConfig(policy="heuristic:expert", imitation=imitation)
+    return config.TeacherConfig(policy="heuristic:expert", imitation=imitation)
 
 
-def _env(edge: int, **changes: Any) -> EnvConfig:
+def _env(edge: int, **changes: Any) -> config.EnvConfig:
     """Return the environment on fair square maps of ``edge`` voxels, with the reward weights of quickstart.
 
     The time limit is an end: a winner is named and rewarded there, and a bootstrapped value would cancel that reward.
     """
-    reward = RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
-    return EnvConfig(
-        world=WorldConfig(size_x=edge, size_y=edge, size_z=20, fairness="path"),
+    reward = config.RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
+    return config.EnvConfig(
+        world=config.WorldConfig(size_x=edge, size_y=edge, size_z=20, fairness="path"),
         gamma=GAMMA,
         truncation_bootstraps=False,
         reward=reward,
@@ -197,7 +186,7 @@ def _env(edge: int, **changes: Any) -> EnvConfig:
     )
 
 
-def _ppo(**changes: Any) -> PPOConfig:
+def _ppo(**changes: Any) -> config.PPOConfig:
     """Return the PPO parameters of quickstart, with ``changes``."""
     values: dict[str, Any] = {
         "lr": 1e-3,
@@ -213,29 +202,29 @@ def _ppo(**changes: Any) -> PPOConfig:
         "obs_norm": True,
         "amp": True,
     }
-    return PPOConfig(**{**values, **changes})
+    return config.PPOConfig(**{**values, **changes})
 
 
-def _evals(**changes: Any) -> EvalConfig:
+def _evals(**changes: Any) -> config.EvalConfig:
     """Return evaluations against the hardest level among the opponents, which is not saturated, with ``changes``."""
-    return EvalConfig(**{"every_updates": 50, "report": True, "skill": "hardest", **changes})
+    return config.EvalConfig(**{"every_updates": 50, "report": True, "skill": "hardest", **changes})
 
 
-def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
+def _levels(past_every_updates: int = 25, **weights: float) -> config.OpponentConfig:
     """Return opponents with these weights of ``MixConfig``; scripted pilots fire with probability 1.
 
     All levels are played from the start: this learned faster than a ladder of levels.
     """
-    return OpponentConfig(
+    return config.OpponentConfig(
         skill="easy",
-        mix=MixConfig(**{"scripted": 0.0, **weights}),
+        mix=config.MixConfig(**{"scripted": 0.0, **weights}),
         past_every_updates=past_every_updates,
         weapon_prob_start=1.0,
         weapon_prob_end=1.0,
     )
 
 
-PRESETS: dict[str, Callable[[], RunConfig]] = {
+PRESETS: dict[str, Callable[[], config.RunConfig]] = {
     "quickstart": quickstart,
     "league": league,
     "standard": standard,
@@ -247,7 +236,7 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 }
 
 
-def get_preset(name: str) -> RunConfig:
+def get_preset(name: str) -> config.RunConfig:
     """Return the configuration of preset ``name``; raise ``ValueError`` with the closest name if there is none."""
     if name in PRESETS:
         return PRESETS[name]()

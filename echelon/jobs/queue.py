@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from echelon import runs
 from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open_own
 from echelon.jobs import control, launch, launchers
 from echelon.jobs.exits import session_end
@@ -26,16 +27,6 @@ from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import begin, start_observer
 from echelon.jobs.tickets import Queue, Ticket, demand_of, resolved_device, share_device, visible_gpus
 from echelon.jobs.usage import cuda_fault
-from echelon.runs import (
-    RunNotFoundError,
-    RunPaths,
-    command,
-    find_run,
-    follow_folder,
-    read_json,
-    require_plain_files,
-    runs_home,
-)
 
 FOLLOW_S = 1.0
 RETRY_S = 10.0
@@ -50,16 +41,16 @@ COORDINATORS = ("sweep",)
 
 
 def open_queue(home: str | Path | None = None) -> Queue:
-    return Queue(runs_home(home))
+    return Queue(runs.runs_home(home))
 
 
-def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, resumed: bool = False) -> int:
+def enqueue(paths: runs.RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, resumed: bool = False) -> int:
     """Write the spec of a run and its ticket, and return the number of runs that start before it.
 
     The caller starts its supervisor (``Queue.revive``). ``resumed`` tells that the run has earlier sessions. A run that
     is queued already, runs, or whose device does not exist is a ``ValueError``.
     """
-    require_plain_files(paths)
+    runs.require_plain_files(paths)
     queue, (device, processes) = Queue(paths.root.parent), demand_of(spec.kind, spec.config)
     if (fault := cuda_fault(device)) and not queue.settings().launcher:
         raise ValueError(f"device is {device!r}, expected cpu or auto: {fault}")
@@ -85,9 +76,9 @@ def enqueue(paths: RunPaths, spec: JobSpec, arguments: Sequence[str] = (), *, re
 def find_queued(queue: Queue, name: str) -> str:
     """Return the id of the queued run with a name, as ``find_run``; else ``RunNotFoundError``."""
     names = queue.runs()
-    run = name if name in names else find_run(name, queue.home).id
+    run = name if name in names else runs.find_run(name, queue.home).id
     if run not in names:
-        raise RunNotFoundError(f"run {run!r} is not in the queue; see: echelon runs queue")
+        raise runs.RunNotFoundError(f"run {run!r} is not in the queue; see: echelon runs queue")
     return run
 
 
@@ -95,9 +86,9 @@ def remove_waiting(queue: Queue, run: str) -> bool:
     """Remove a waiting run and return whether it never had a session; ``ValueError`` where it starts or runs."""
     with queue.editing():
         if run in queue.taken():
-            raise ValueError(f"run {run!r} is being started; try: {command('runs', 'stop', run)}")
+            raise ValueError(f"run {run!r} is being started; try: {runs.command('runs', 'stop', run)}")
         queue.remove(run)
-    paths = RunPaths(queue.home / run)
+    paths = runs.RunPaths(queue.home / run)
     return not os.path.lexists(paths.processes)
 
 
@@ -109,7 +100,7 @@ def contention(kind: str, config: dict[str, object], home: str | Path | None = N
         run
         for run, devices in queue.taken().items()
         if any(share_device(mine, device) for device in devices)
-        and (read_json(RunPaths(queue.home / run).spec) or {}).get("kind") not in COORDINATORS
+        and (runs.read_json(runs.RunPaths(queue.home / run).spec) or {}).get("kind") not in COORDINATORS
     ]
     return f"shares {mine} with {', '.join(busy)}; with --queue it would wait" if busy else ""
 
@@ -144,7 +135,7 @@ NO_CRASHES = Crashes()
 Outcome = Literal["waiting", "running", "ended"] | Interrupted
 
 
-def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> Outcome:
+def outcome(paths: runs.RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> Outcome:
     """Return whether a run waits for its first session, runs or has ended, or what interrupted a session."""
     try:
         status = job_status(paths)
@@ -160,8 +151,8 @@ def outcome(paths: RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES) -> O
     return _session_outcome(paths, ticket, status, crashes)
 
 
-def _session_outcome(paths: RunPaths, ticket: Ticket, status: JobStatus, crashes: Crashes) -> Outcome:
-    if status.state == "failed" and (read_json(paths.exit) or {}).get("disk_full"):
+def _session_outcome(paths: runs.RunPaths, ticket: Ticket, status: JobStatus, crashes: Crashes) -> Outcome:
+    if status.state == "failed" and (runs.read_json(paths.exit) or {}).get("disk_full"):
         return Interrupted("the disk was full", crashes)
     if status.state == "stopped" and launchers.is_preempted(paths):
         return Interrupted("preempted", crashes)
@@ -179,13 +170,13 @@ def supervise_next_session(
     queue: Queue, ticket: Ticket, devices: tuple[str, ...], slots: list[int], crashes: Crashes
 ) -> Crashes | None:
     """Supervise the next session of a run on these devices; return its crashes where it has to be resumed."""
-    paths = follow_folder(RunPaths(queue.home / ticket.run))
+    paths = runs.follow_folder(runs.RunPaths(queue.home / ticket.run))
     with contextlib.suppress(OSError):
         _log_to(paths.log_supervisor)
     found = outcome(paths, ticket)
     if found not in ("running", "ended"):
         try:
-            require_plain_files(paths)
+            runs.require_plain_files(paths)
             _run(paths, ticket, devices, slots, is_first=found == "waiting")
         except (StartError, OSError) as error:
             print(error_text(error), file=sys.stderr, flush=True)
@@ -211,7 +202,7 @@ def supervise_next_session(
     return crashes
 
 
-def _run(paths: RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, is_first: bool) -> None:
+def _run(paths: runs.RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: list[int], *, is_first: bool) -> None:
     if (kind := KINDS.get(ticket.kind)) is None:
         raise ValueError(f"job is of kind {ticket.kind!r}, expected one of: {', '.join(KINDS)}")
     spec = read_spec(paths)

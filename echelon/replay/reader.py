@@ -16,20 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.closing import Closing
-from echelon.replay import codec, schema
+from echelon.replay import codec, schema, validate
 from echelon.replay.codec import RecordHead, ReplayError
 from echelon.replay.columns import Ints, Layout
 from echelon.replay.timeline import Timeline, unpack_tables
-from echelon.replay.validate import (
-    FIRST_CHUNK,
-    INDEX_LAYOUTS,
-    ChunkRef,
-    Index,
-    check_ref,
-    parse_chunk,
-    parse_header,
-    parse_index,
-)
 from echelon.state_files import IrregularFileError, open_regular
 
 NO_OUTCOME = {"winner": schema.UNDECIDED, "reason": ""}
@@ -48,7 +38,7 @@ Opener = Callable[[Path], BinaryIO]
 class Chunk:
     """A decoded chunk; physical values are the integers times the scale of their column."""
 
-    ref: ChunkRef
+    ref: validate.ChunkRef
     frames: Mapping[str, Ints]
     """Frame columns ``[F, W]``."""
     tables: Mapping[str, Mapping[str, Ints]]
@@ -79,8 +69,8 @@ class Replay(Closing):
             ) from None
         try:
             self._size = codec.check_magic(self._file, self.path.name)
-            self.chunks: list[ChunkRef] = []
-            self.index: Index | None = None
+            self.chunks: list[validate.ChunkRef] = []
+            self.index: validate.Index | None = None
             """None in a file that was not closed."""
             self._world_head: RecordHead | None = None
             self._end, self._scanned = len(schema.MAGIC), -1
@@ -141,7 +131,7 @@ class Replay(Closing):
         if first.kind != schema.RecordType.HEADER:
             raise ReplayError(f"replay {self.path.name!r} has no header record at its start")
         header = codec.unpack_map(self.payload(first))
-        parse_header(header, self.path.name)
+        validate.parse_header(header, self.path.name)
         self._tick_hz = float(header["tick_hz"])
         self._end = first.offset + first.length
         self.refresh()
@@ -158,7 +148,7 @@ class Replay(Closing):
             ):
                 return False
             body = codec.unpack_map(self.payload(head), schema.RecordType.INDEX)
-            index = parse_index(body, offset, self._tick_hz)
+            index = validate.parse_index(body, offset, self._tick_hz)
             world_head = codec.read_head(self._file, index.world[0]) if index.world else None
         except ReplayError:
             return False
@@ -184,10 +174,10 @@ class Replay(Closing):
             if head.kind == schema.RecordType.CHUNK:
                 if len(self.chunks) == schema.MAX_CHUNKS:
                     return
-                ref = ChunkRef(head.offset, head.length, head.tick0, head.tick1)
-                previous = self.chunks[-1] if self.chunks else FIRST_CHUNK
+                ref = validate.ChunkRef(head.offset, head.length, head.tick0, head.tick1)
+                previous = self.chunks[-1] if self.chunks else validate.FIRST_CHUNK
                 try:
-                    self.chunks.append(check_ref(ref, previous, end, self._tick_hz))
+                    self.chunks.append(validate.check_ref(ref, previous, end, self._tick_hz))
                 except ReplayError:
                     return
             elif head.kind == schema.RecordType.WORLD:
@@ -200,7 +190,7 @@ class Replay(Closing):
             raise IndexError(n)
         ref = self.chunks[n]
         head = codec.read_head(self._file, ref.offset)
-        found = ChunkRef(head.offset, head.length, head.tick0, head.tick1)
+        found = validate.ChunkRef(head.offset, head.length, head.tick0, head.tick1)
         if head.kind != schema.RecordType.CHUNK or found != ref:
             raise ReplayError(f"replay {self.path.name!r} has no chunk at byte {ref.offset}, where its index has one")
         codec.read_stored(self._file, head)
@@ -217,7 +207,7 @@ class Replay(Closing):
         head = codec.parse_head(data, self.chunks[n].offset)
         try:
             body = codec.unpack_map(codec.unpack_payload(head, data[schema.HEAD.size :][: head.stored]), head.kind)
-            frames, tables, chain = parse_chunk(body, self.chunks[n], self._layout, self._tables)
+            frames, tables, chain = validate.parse_chunk(body, self.chunks[n], self._layout, self._tables)
         except ReplayError as error:
             raise ReplayError(f"chunk {n} of replay {self.path.name!r} cannot be read: {error}") from None
         return Chunk(self.chunks[n], frames, tables, chain)
@@ -271,7 +261,9 @@ class Replay(Closing):
         last = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
         outcome = self.outcome or last
         rows, moments = self._timeline.tables(outcome["winner"] if outcome else schema.UNDECIDED)
-        tables = {name: dict(zip(INDEX_LAYOUTS[name].names, part.T, strict=True)) for name, part in rows.items()}
+        tables = {
+            name: dict(zip(validate.INDEX_LAYOUTS[name].names, part.T, strict=True)) for name, part in rows.items()
+        }
         return {**indexed, **unpack_tables(tables), "moments": moments, "outcome": outcome}
 
     def extend_timeline(self) -> bool:

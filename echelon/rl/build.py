@@ -15,19 +15,12 @@ from torch import Tensor
 
 from echelon.config import ModelConfig
 from echelon.env.layout import CONTACT_DIM, EGO_DIM, END_WIDTH, FLAT_OBS_DIM, flat_offsets
-from echelon.rl import host_kernels
+from echelon.rl import host_kernels, suite_model
 from echelon.rl.actor_critic import ActorCritic, PolicyCalls, TargetContacts
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.packed_obs import Each, PackedRollout, PackedRows, count_entities, in_turn, pack, packing
 from echelon.rl.regime import HOST, Regime, regime_of, set_regime
-from echelon.rl.suite_model import (
-    CombatSuiteActorCritic,
-    SuiteObservation,
-    flat_obs_to_suite_obs,
-    join_end_blocks,
-    joined_width,
-)
 
 CLASSIC_WIDTH_FACTOR = 2
 """Width of the flat encoder relative to a set encoder."""
@@ -44,7 +37,7 @@ class FlatPolicy(PolicyCalls):
         self.obs_dim = obs_dim
         self._end_at = obs_dim - END_WIDTH
         """Column at which ``END_BLOCKS`` begin in the suite layout."""
-        self._packing = packing(obs_dim) if isinstance(core, CombatSuiteActorCritic) else None
+        self._packing = packing(obs_dim) if isinstance(core, suite_model.CombatSuiteActorCritic) else None
         self.action_dim = core.action_dim
         self.noise_dim = core.noise_dim
         self.lstm_hidden_dim = core.lstm_hidden_dim
@@ -64,7 +57,7 @@ class FlatPolicy(PolicyCalls):
         Most entity rows are padding, whose zeros would make a real row an outlier; their features are already scaled.
         """
         columns = columns.clone()
-        if isinstance(self.core, CombatSuiteActorCritic):
+        if isinstance(self.core, suite_model.CombatSuiteActorCritic):
             columns[: flat_offsets()["squad_mask"][1]] = False
         self.obs_normalizer.set_normalizable(columns)
         self.obs_normalizer.set_hidden(hidden)
@@ -110,10 +103,10 @@ class FlatPolicy(PolicyCalls):
         finally:
             self._room = before
 
-    def _unpack(self, obs: Tensor | PackedRows) -> Tensor | SuiteObservation:
+    def _unpack(self, obs: Tensor | PackedRows) -> Tensor | suite_model.SuiteObservation:
         return obs.gather() if isinstance(obs, PackedRows) else self._unpack_flat(obs)
 
-    def _unpack_flat(self, obs: Tensor) -> Tensor | SuiteObservation:
+    def _unpack_flat(self, obs: Tensor) -> Tensor | suite_model.SuiteObservation:
         if obs.shape[-1] != self.obs_dim:
             raise ValueError(f"observation has {obs.shape[-1]} columns, expected {self.obs_dim}")
         if self._packing is not None and (self.regime.packs or self._room is not None):
@@ -121,10 +114,10 @@ class FlatPolicy(PolicyCalls):
         obs = self.obs_normalizer(obs)
         if self._packing is None:
             return obs
-        suite = flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
+        suite = suite_model.flat_obs_to_suite_obs(obs[..., :FLAT_OBS_DIM])
         if self._end_at > FLAT_OBS_DIM:
             suite = replace(suite, tail=obs[..., FLAT_OBS_DIM : self._end_at])
-        return join_end_blocks(suite, obs[..., self._end_at :])
+        return suite_model.join_end_blocks(suite, obs[..., self._end_at :])
 
 
 def build_model(
@@ -156,10 +149,10 @@ def build_model(
     if obs_dim != FLAT_OBS_DIM + map_width + extra_width + END_WIDTH:
         sizes = f"{FLAT_OBS_DIM} + {map_width} map + {extra_width} extras + {END_WIDTH} at the end"
         raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
-    core = CombatSuiteActorCritic(
+    core = suite_model.CombatSuiteActorCritic(
         action_dim,
-        contact_dim=CONTACT_DIM + joined_width("contacts"),
-        ego_dim=EGO_DIM + joined_width("ego_state"),
+        contact_dim=CONTACT_DIM + suite_model.joined_width("contacts"),
+        ego_dim=EGO_DIM + suite_model.joined_width("ego_state"),
         hidden_dim=model_cfg.hidden_dim,
         lstm_hidden_dim=model_cfg.lstm_hidden_dim,
         map_width=map_width,

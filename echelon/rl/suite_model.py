@@ -14,19 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from echelon.actions import TARGET_DIM
-from echelon.env.layout import (
-    CONTACT,
-    CONTACT_DIM,
-    EGO_DIM,
-    END_BLOCKS,
-    FLAT_OBS_DIM,
-    MAX_CONTACTS,
-    MAX_SQUAD,
-    PANEL_DIM,
-    SQUAD_DIM,
-    SUITE_DESCRIPTOR_DIM,
-    position,
-)
+from echelon.env import layout
+from echelon.env.layout import FLAT_OBS_DIM
 from echelon.rl.actor_critic import ActorCritic, TargetContacts, init_encoder
 from echelon.rl.deepset import DeepSetEncoder, EntityRows, EntitySets, LayerNorm, rows_of
 
@@ -41,7 +30,7 @@ TARGET_KEY_DIM = 16
 """Width of the keys by which a pointer head compares contacts."""
 JOINED_TO = {"aiming": "contacts", "course": "ego_state"}
 """Field of ``SuiteObservation`` whose rows each block of ``END_BLOCKS`` widens."""
-HOSTILE = position(CONTACT).hostile
+HOSTILE = layout.position(layout.CONTACT).hostile
 """Column of a contact row that is 1 for a hostile mech, the only kind that can be targeted."""
 
 
@@ -66,12 +55,12 @@ class SuiteObservation:
 
 def flat_obs_to_suite_obs(
     flat_obs: Tensor,
-    max_contacts: int = MAX_CONTACTS,
-    contact_dim: int = CONTACT_DIM,
-    max_squad: int = MAX_SQUAD,
-    squad_dim: int = SQUAD_DIM,
-    ego_dim: int = EGO_DIM,
-    panel_dim: int = PANEL_DIM,
+    max_contacts: int = layout.MAX_CONTACTS,
+    contact_dim: int = layout.CONTACT_DIM,
+    max_squad: int = layout.MAX_SQUAD,
+    squad_dim: int = layout.SQUAD_DIM,
+    ego_dim: int = layout.EGO_DIM,
+    panel_dim: int = layout.PANEL_DIM,
 ) -> SuiteObservation:
     """Return the blocks of ``flat_obs [..., N]`` as views; raise ``ValueError`` if N is not the sum of their sizes."""
     sizes = (
@@ -80,7 +69,7 @@ def flat_obs_to_suite_obs(
         max_squad * squad_dim,
         max_squad,
         ego_dim,
-        SUITE_DESCRIPTOR_DIM,
+        layout.SUITE_DESCRIPTOR_DIM,
         panel_dim,
     )
     if flat_obs.shape[-1] != sum(sizes):
@@ -99,14 +88,16 @@ def flat_obs_to_suite_obs(
 
 def joined_width(name: str) -> int:
     """Return the columns by which ``END_BLOCKS`` widen each row of a field of ``SuiteObservation``."""
-    return sum(len(block.features) for block in END_BLOCKS if JOINED_TO[block.name] == name)
+    return sum(len(block.features) for block in layout.END_BLOCKS if JOINED_TO[block.name] == name)
 
 
 def join_end_blocks(obs: SuiteObservation, columns: Tensor) -> SuiteObservation:
     """Return ``obs`` with its rows widened by the ``columns [..., N]`` of ``END_BLOCKS``."""
     assert isinstance(obs.contacts, Tensor), "rows are widened before they are packed"
     wider = {"contacts": obs.contacts, "ego_state": obs.ego_state}
-    for block, part in zip(END_BLOCKS, columns.split([block.width for block in END_BLOCKS], -1), strict=True):
+    for block, part in zip(
+        layout.END_BLOCKS, columns.split([block.width for block in layout.END_BLOCKS], -1), strict=True
+    ):
         name = JOINED_TO[block.name]
         rows = part.unflatten(-1, (block.rows, len(block.features))) if block.rows > 1 else part
         wider[name] = torch.cat([wider[name], rows], -1)
@@ -132,7 +123,7 @@ class SuiteEncoder(nn.Module):
         self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim, key_dim=key_dim)
         self.squad_encoder = DeepSetEncoder(squad_dim, SQUAD_WIDTH, SQUAD_WIDTH)
         self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), LayerNorm(hidden_dim), nn.ReLU())
-        width = 2 * hidden_dim + SQUAD_WIDTH + SUITE_DESCRIPTOR_DIM + panel_dim
+        width = 2 * hidden_dim + SQUAD_WIDTH + layout.SUITE_DESCRIPTOR_DIM + panel_dim
         self.map_encoder: nn.Sequential | None = None
         if map_width:
             self.map_encoder = nn.Sequential(
@@ -182,14 +173,14 @@ class CombatSuiteActorCritic(ActorCritic):
     def __init__(  # noqa: PLR0913 - sizes of every block and options of the model
         self,
         action_dim: int,
-        contact_dim: int = CONTACT_DIM,
-        squad_dim: int = SQUAD_DIM,
-        ego_dim: int = EGO_DIM,
-        panel_dim: int = PANEL_DIM,
+        contact_dim: int = layout.CONTACT_DIM,
+        squad_dim: int = layout.SQUAD_DIM,
+        ego_dim: int = layout.EGO_DIM,
+        panel_dim: int = layout.PANEL_DIM,
         hidden_dim: int = 64,
         lstm_hidden_dim: int = 128,
-        max_contacts: int = MAX_CONTACTS,
-        max_squad: int = MAX_SQUAD,
+        max_contacts: int = layout.MAX_CONTACTS,
+        max_squad: int = layout.MAX_SQUAD,
         *,
         map_width: int = 0,
         extra_width: int = 0,

@@ -20,17 +20,8 @@ import echelon
 from echelon.arena.store import league_path
 from echelon.files import atomic_write, reason_of
 from echelon.runs import RunPaths, read_json, runs_home
-from echelon.server import routes
+from echelon.server import connections, routes
 from echelon.server.catalogue import ReplayCatalogue, home_hash
-from echelon.server.connections import (
-    LIMITS,
-    ConnectionFactory,
-    Limits,
-    accept_connections,
-    paced,
-    set_stall_timeout,
-    within_descriptors,
-)
 from echelon.server.listing import LISTING, Listing, add_pools
 from echelon.server.live import NoticeHub
 from echelon.server.play import Another, PlayGate, Revive
@@ -73,7 +64,7 @@ def make_app(
     With ``play``, a session that it keeps company, browsers may join the play sessions of ``home``; ``revive`` may
     start another one in its place, and ``another`` a further one for each browser.
     """
-    app = web.Application(middlewares=[paced, access_middleware(access)], client_max_size=1)
+    app = web.Application(middlewares=[connections.paced, access_middleware(access)], client_max_size=1)
     app[ACCESS] = access
     app[CATALOGUE] = ReplayCatalogue(home)
     app[LEAGUE] = league or league_path(home)
@@ -216,17 +207,19 @@ async def _serve(
 
 
 async def listen(
-    app: web.Application, bound: socket.socket, limits: Limits = LIMITS
+    app: web.Application, bound: socket.socket, limits: connections.Limits = connections.LIMITS
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """Serve ``app`` on a listening socket within connection limits; return the coroutine function that stops it."""
-    limits = within_descriptors(limits)
-    set_stall_timeout(bound, limits)
+    limits = connections.within_descriptors(limits)
+    connections.set_stall_timeout(bound, limits)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S, handler_cancellation=True)
     await runner.setup()
     assert runner.server is not None
     bound.setblocking(False)
     bound.listen(BACKLOG)
-    accepting = asyncio.create_task(accept_connections(ConnectionFactory(runner.server, limits), bound))
+    accepting = asyncio.create_task(
+        connections.accept_connections(connections.ConnectionFactory(runner.server, limits), bound)
+    )
 
     async def stop() -> None:
         accepting.cancel()

@@ -12,22 +12,10 @@ import warp as wp
 from numpy.typing import NDArray
 
 from echelon.config import EnvConfig, require
+from echelon.sim import state
 from echelon.sim.arsenal import CHASSIS, Mechanic
 from echelon.sim.backend import Backend, Program, Runner, resolve_device
 from echelon.sim.overrides import Overrides, apply_overrides, override_groups
-from echelon.sim.state import (
-    EDIT_ROWS_PER_MECH,
-    EDIT_VALUES,
-    GROUPS,
-    JOURNAL_DETAIL,
-    JOURNAL_ROWS_PER_MECH,
-    JOURNAL_VALUES,
-    Journal,
-    MapArrays,
-    all_fields,
-    lanes,
-    sizes,
-)
 from echelon.sim.structs import Field, allocate, fields_of, numpy_layout
 from echelon.sim.tables import STOCK_TABLES, GameTables, pack_rules
 
@@ -87,7 +75,7 @@ def _map_tables(maps: PreparedMaps) -> dict[str, tuple[NDArray[Any], Any]]:
         "bank_spawn": maps.spawn,
         "bank_packs": maps.num_packs,
     }
-    types = fields_of(MapArrays)
+    types = fields_of(state.MapArrays)
     return {name: (np.ascontiguousarray(values), types[name].dtype) for name, values in tables.items()}
 
 
@@ -121,12 +109,12 @@ class Batch:
         self.num_envs = num_envs
         self.num_mechs = cfg.num_mechs
         self.device = resolve_device(device)
-        self.lengths = {**sizes(cfg, num_envs), **lanes(self.device, cfg.num_mechs)}
+        self.lengths = {**state.sizes(cfg, num_envs), **state.lanes(self.device, cfg.num_mechs)}
         groups = override_groups(self.changes)
         self.backend = Backend(
             device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads, cuts=groups
         )
-        self.add_fields(all_fields())
+        self.add_fields(state.all_fields())
         self.backend.add_per_group("rules", {e: pack_rules(cfg, self.tables(e), self.device) for e in groups})
         self._add_maps(maps)
         self.add_fields(
@@ -218,12 +206,12 @@ class Batch:
         self.backend.select_envs(envs)
         lengths = {
             "G": len(envs),
-            "R": JOURNAL_ROWS_PER_MECH * self.num_mechs,
-            "V": JOURNAL_VALUES + JOURNAL_DETAIL,
-            "T": EDIT_ROWS_PER_MECH * self.num_mechs,
-            "U": EDIT_VALUES,
+            "R": state.JOURNAL_ROWS_PER_MECH * self.num_mechs,
+            "V": state.JOURNAL_VALUES + state.JOURNAL_DETAIL,
+            "T": state.EDIT_ROWS_PER_MECH * self.num_mechs,
+            "U": state.EDIT_VALUES,
         }
-        pages = {name: field for name, field in fields_of(Journal).items() if field.shape.startswith("G")}
+        pages = {name: field for name, field in fields_of(state.Journal).items() if field.shape.startswith("G")}
         self.backend.add(allocate(pages, lengths, self.device), per_env=False)
         self["page_open"].fill_(1)
         page_of = np.full(self.num_envs, -1, np.int32)
@@ -255,7 +243,7 @@ class Batch:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return copies of all arrays that carry over from one decision to the next, without the voxel map."""
-        skip = set(GROUPS["world"]) - {"map_slot", "size", "zone"}
+        skip = set(state.GROUPS["world"]) - {"map_slot", "size", "zone"}
         return {name: self.numpy(name).copy() for name in self.fields if name not in skip}
 
     def close(self) -> None:

@@ -52,18 +52,8 @@ from echelon.training.ppo.trainer import PPOTrainer, schedule_factor
 from echelon.training.ppo.value_attack import ValueAttack
 from echelon.training.records import EpisodeStats, RowLayout
 from echelon.training.rollout import RolloutBuffer
+from echelon.training.runtime import process
 from echelon.training.runtime.devices import observation_dtype, resolve_device, set_determinism
-from echelon.training.runtime.process import (
-    SECONDS_PER_MINUTE,
-    Clock,
-    RunClock,
-    UpdateProfiler,
-    package_versions,
-    random_state,
-    rank_seed,
-    restore_random_state,
-    seed_everything,
-)
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.runtime.threads import ThreadPool, map_worker_count, resolve_threads
 from echelon.training.starting_point import RETURN_STATISTICS, initial_weights, plain_statistics
@@ -111,13 +101,13 @@ class Seeds:
     @classmethod
     def of(cls, seed: int, group: ProcessGroup) -> "Seeds":
         """Return the seeds of this rank."""
-        own = rank_seed(seed, group.rank)
+        own = process.rank_seed(seed, group.rank)
         return cls(weights=seed, battles=seed, rank=None if group.is_single else own, opponents=own)
 
 
 LIMITS = {
     "total_steps": ("global_step", 1),
-    "max_minutes": ("elapsed_s", SECONDS_PER_MINUTE),
+    "max_minutes": ("elapsed_s", process.SECONDS_PER_MINUTE),
     "max_updates": ("update", 1),
     "max_episodes": ("episodes", 1),
 }
@@ -135,7 +125,7 @@ class Session(Closing):
         progress: Callable[[str, int, int], None] | None = None,
         make_policy: MakePolicy | None = None,
         group: ProcessGroup | None = None,
-        clock: Clock | None = None,
+        clock: process.Clock | None = None,
     ) -> None:
         self.config, self.run_dir = config, run_dir
         self.group = process_group_from_environment() if group is None else group
@@ -147,9 +137,9 @@ class Session(Closing):
         self.episode_stats = EpisodeStats()
         self._make_env, self._make_policy = make_env, make_policy
         self._prefetched: dict[str, Any] = {}
-        self.clock = RunClock(self.group, clock)
+        self.clock = process.RunClock(self.group, clock)
         seeds = Seeds.of(folded(config.seed, EVAL_SEED_BASE), self.group)
-        seed_everything(seeds.weights)
+        process.seed_everything(seeds.weights)
         torch.set_num_threads(1)
         self.pool = ThreadPool(self.threads)
         self.curriculum = Curriculum(config)
@@ -159,7 +149,7 @@ class Session(Closing):
         self.group.broadcast_module(self.policy)
         self.ema = WeightAverage(self.policy, config.ppo.ema_decay)
         if seeds.rank is not None:
-            seed_everything(seeds.rank)
+            process.seed_everything(seeds.rank)
         self.source, ppo = self._build_opponent_source(seeds.opponents), config.ppo
         self.opponents = OpponentRunner(
             self.env, self.source, self.pool, seed=seeds.opponents, amp=ppo.amp, capture=ppo.capture
@@ -171,7 +161,7 @@ class Session(Closing):
         has_labels = bool(config.teacher.policy)
         buffer = RolloutBuffer.create(*shape, self.device, has_labels=has_labels, obs_dtype=obs_dtype)
         trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
-        self.profiler = UpdateProfiler(trace, config.profile_updates)
+        self.profiler = process.UpdateProfiler(trace, config.profile_updates)
         magnet = self.ema.policy if ppo.magnet_coef else None
         critic = None
         if config.model.critic == "central":
@@ -352,7 +342,7 @@ class Session(Closing):
             rollout_steps=self.config.ppo.rollout_steps,
             run_dir="" if self.run_dir is None else os.fspath(self.run_dir),
             resume=resumed,
-            versions=package_versions(),
+            versions=process.package_versions(),
             config=asdict(self.config),
         )
 
@@ -394,7 +384,9 @@ class Session(Closing):
         """
         if self.folder is None:
             raise ValueError("run_dir is None, expected a folder to save in")
-        part = RankPart(self.env.state_dict(), self.collector.carry(), random_state(), self.opponents.state_dict())
+        part = RankPart(
+            self.env.state_dict(), self.collector.carry(), process.random_state(), self.opponents.state_dict()
+        )
         parts = self.group.all_gather(part)
         result = self.group.broadcast(self._write(self.folder, parts, sync_records) if self.group.is_main else None)
         if isinstance(result, OSError):
@@ -456,7 +448,7 @@ class Session(Closing):
         self.opponents.load_state_dict(rank_state["opponents"])
         self.collector.load_carry(saved.carry(rank))
         if not fresh_random:
-            restore_random_state(rank_state["rng"])
+            process.restore_random_state(rank_state["rng"])
         return ""
 
     def _batch_change(self, saved: Checkpoint) -> str:
@@ -567,7 +559,7 @@ class Session(Closing):
             "trainer": self.trainer.state_dict(),
             "counters": counters,
             "window": self.episode_stats.state(),
-            "rng": random_state(),
+            "rng": process.random_state(),
             "curriculum": dict(self.env.get_curriculum()),
             "opponents": self.opponents.state_dict(),
             **self.ema.state_dict(),

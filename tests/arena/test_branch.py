@@ -68,8 +68,8 @@ def test_continuations_are_played_in_batches_of_bounded_size(brancher, rows, mon
         engines.add(engine)
         return engine
 
-    open_match = branch.open_match
-    monkeypatch.setattr(branch, "open_match", counted)
+    open_match = branch.reconstruct.open_match
+    monkeypatch.setattr(branch.reconstruct, "open_match", counted)
     one = sum(array_bytes(require_playable(brancher.recorded), 1, 0))
     monkeypatch.setattr(branch, "WAVE_BYTES", 3 * one)
     assert brancher.play(on_step=left.append) == rows

@@ -168,7 +168,7 @@ def phase(name: str, *, landing: bool = False, spread: bool = False) -> list[Lau
 @contextmanager
 def many_lanes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "lanes", lambda device, num_mechs: lanes("cuda", num_mechs))
+        patch.setattr(batch.state, "lanes", lambda device, num_mechs: lanes("cuda", num_mechs))
         yield
 
 

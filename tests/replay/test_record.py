@@ -197,7 +197,7 @@ def test_edits_reproduce_map_at_every_frame(match):
 
 
 def test_overflowing_edit_log_still_ends_with_whole_map(tmp_path, monkeypatch):
-    monkeypatch.setattr("echelon.sim.batch.EDIT_ROWS_PER_MECH", 1)
+    monkeypatch.setattr("echelon.sim.state.EDIT_ROWS_PER_MECH", 1)
     seen = Observer()
     path, _, recorder = play(tmp_path, config(), recorded=0, observe=seen)
     assert recorder.dropped > 0

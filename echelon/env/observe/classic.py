@@ -8,18 +8,7 @@ import warp as wp
 
 from echelon.env import layout
 from echelon.env.display import DisplayRules
-from echelon.env.observe.ego import (
-    KINETIC,
-    LASER,
-    MISSILE,
-    PAINTER,
-    cooldown_share,
-    is_targeted,
-    missile_inbound,
-    quadrant_levels,
-    timer_share,
-    zone_lead,
-)
+from echelon.env.observe import ego
 from echelon.env.observe.helpers import ObsRows, as_flag, longest_side, put, row_index
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Cooldown
@@ -69,17 +58,17 @@ def write_self_senses(
             put(row, self_at + i, 0.0)
         return
     cs = cos_sin(mechs.yaw[e, m])
-    levels = quadrant_levels(rules, mechs, senses, e, m, cs, display.loudest)
+    levels = ego.quadrant_levels(rules, mechs, senses, e, m, cs, display.loudest)
     for i in range(QUADRANTS):
         put(row, acoustic_at + i, levels[i])
     hit = to_heading(hit_dir[e, m], cs)
-    put(row, self_at + SELF.targeted, as_flag(is_targeted(rules, mechs, senses, e, m)))
+    put(row, self_at + SELF.targeted, as_flag(ego.is_targeted(rules, mechs, senses, e, m)))
     put(row, self_at + SELF.under_fire, float(was_hit[e, m]))
     put(row, self_at + SELF.painted, as_flag(mechs.painted[e, m] > 0))
     put(row, self_at + SELF.hit_ahead, clamp_unit(hit[0]))
     put(row, self_at + SELF.hit_left, clamp_unit(hit[1]))
     put(row, self_at + SELF.hit_up, clamp_unit(hit[2]))
-    inbound = missile_inbound(rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target)
+    inbound = ego.missile_inbound(rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target)
     put(row, self_at + SELF.missile_inbound, as_flag(inbound))
     put(row, self_at + SELF.sensor_quality, senses.quality[e, m] / rules.quality_max)
     put(row, self_at + SELF.jam, senses.jam[e, m])
@@ -114,10 +103,10 @@ def write_self_state(
     put(row, self_at + SELF.vel_ahead, clamp_unit(vel[0] / display.vel_scale_xy))
     put(row, self_at + SELF.vel_left, clamp_unit(vel[1] / display.vel_scale_xy))
     put(row, self_at + SELF.vel_up, clamp_unit(vel[2] / display.vel_scale_z))
-    put(row, self_at + SELF.laser_cooldown, cooldown_share(rules, mechs, e, m, LASER))
-    put(row, self_at + SELF.missile_cooldown, cooldown_share(rules, mechs, e, m, MISSILE))
-    put(row, self_at + SELF.kinetic_cooldown, timer_share(rules, mechs, e, m, KINETIC))
-    put(row, self_at + SELF.painter_cooldown, cooldown_share(rules, mechs, e, m, PAINTER))
+    put(row, self_at + SELF.laser_cooldown, ego.cooldown_share(rules, mechs, e, m, ego.LASER))
+    put(row, self_at + SELF.missile_cooldown, ego.cooldown_share(rules, mechs, e, m, ego.MISSILE))
+    put(row, self_at + SELF.kinetic_cooldown, ego.timer_share(rules, mechs, e, m, ego.KINETIC))
+    put(row, self_at + SELF.painter_cooldown, ego.cooldown_share(rules, mechs, e, m, ego.PAINTER))
 
 
 @wp.kernel
@@ -140,7 +129,7 @@ def write_self_match(
     put(row, self_at + SELF.zone_left, to_zone[1])
     put(row, self_at + SELF.zone_up, to_zone[2])
     put(row, self_at + SELF.zone_radius, zone[2] / edge)
-    put(row, self_at + SELF.zone_control, zone_lead(episode.zone_tonnage[e], side))
+    put(row, self_at + SELF.zone_control, ego.zone_lead(episode.zone_tonnage[e], side))
     goal = winning_score(rules, episode.seed[e])
     put(row, self_at + SELF.my_score, wp.min(1.0, episode.score[e][side] / goal))
     put(row, self_at + SELF.enemy_score, wp.min(1.0, episode.score[e][1 - side] / goal))

@@ -12,20 +12,10 @@ from echelon.jobs import worker
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.leave import leave
 from echelon.jobs.spec import read_spec
+from echelon.jobs.sweeps import schedule
 from echelon.jobs.sweeps.fresh import FreshEvaluations
 from echelon.jobs.sweeps.page import publish
 from echelon.jobs.sweeps.plan import RATES, SweepPlan, plan_from
-from echelon.jobs.sweeps.schedule import (
-    EVALUATED,
-    FAILED,
-    STARTED,
-    FreshStart,
-    Trial,
-    TrialJournal,
-    TrialStart,
-    Wait,
-    next_step,
-)
 from echelon.jobs.sweeps.search import choose
 from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.jobs.worker import RunLink
@@ -52,7 +42,7 @@ class Sweep:
         fresh: FreshEvaluations | None = None,
     ) -> None:
         """``fresh`` evaluates the attackers of a red team."""
-        self.paths, self.plan, self.journal = paths, plan, TrialJournal(plan, read_events(paths.trials)[0])
+        self.paths, self.plan, self.journal = paths, plan, schedule.TrialJournal(plan, read_events(paths.trials)[0])
         self._link, self._log, self._trials, self._poll_s, self._fresh = link, log, trials, poll_s, fresh
 
     def run(self) -> bool:
@@ -76,14 +66,14 @@ class Sweep:
     def _advance(self) -> bool:
         """Take every step that is possible now; return whether the sweep is complete."""
         while len(self.journal.running) + bool(self.journal.confirming) < self.plan.at_once:
-            step = next_step(self.plan, self.journal)
-            if step is None or isinstance(step, Wait):
+            step = schedule.next_step(self.plan, self.journal)
+            if step is None or isinstance(step, schedule.Wait):
                 return step is None
-            if isinstance(step, TrialStart):
+            if isinstance(step, schedule.TrialStart):
                 trial = self.journal.trials[step.trial]
-                self._write(self._rung(trial, step.rung, STARTED))
+                self._write(self._rung(trial, step.rung, schedule.STARTED))
                 self._follow(trial, self._trials.start)
-            elif isinstance(step, FreshStart):
+            elif isinstance(step, schedule.FreshStart):
                 assert self._fresh, "only a red team evaluates on fresh seeds"
                 self._write(self._fresh.planned(self.journal.trials[step.trial], step.rung))
                 self._follow_fresh()  # copies the attacker before it trains on
@@ -100,7 +90,7 @@ class Sweep:
         params = trial.params if trial.name else choose(self.plan, search, len(search))
         return replace(trial, params=params, run=create_run(self.plan.preset or PRESET, self.paths.root.parent).id)
 
-    def _follow(self, trial: Trial, action: Callable[[EventTrial, int], EventEval | str | None]) -> None:
+    def _follow(self, trial: schedule.Trial, action: Callable[[EventTrial, int], EventEval | str | None]) -> None:
         rung = trial.open_rung
         assert rung is not None, "only started trials are followed"
         try:
@@ -109,9 +99,9 @@ class Sweep:
             outcome = str(error)
         if isinstance(outcome, str):
             self._link.emit(EventAlert(message=f"trial {trial.number} (run {trial.choice.run}) failed: {outcome}"))
-            self._write(replace(self._rung(trial, rung, FAILED), message=outcome))
+            self._write(replace(self._rung(trial, rung, schedule.FAILED), message=outcome))
         elif outcome is not None:
-            self._write(self._evaluated(self._rung(trial, rung, EVALUATED), outcome))
+            self._write(self._evaluated(self._rung(trial, rung, schedule.EVALUATED), outcome))
 
     def _follow_fresh(self) -> None:
         if not (self._fresh and (event := self.journal.confirming)):
@@ -143,9 +133,9 @@ class Sweep:
             opponent=found.opponent,
         )
 
-    def _rung(self, trial: Trial, rung: int, state: str) -> EventRung:
+    def _rung(self, trial: schedule.Trial, rung: int, state: str) -> EventRung:
         steps, done = self.plan.rung_steps, self.journal.done_steps
-        if state != STARTED:
+        if state != schedule.STARTED:
             done += steps[rung] - (steps[max(trial.results)] if trial.results else 0)
         return EventRung(trial=trial.number, rung=rung, state=state, done=done, planned=self.plan.planned_steps)
 

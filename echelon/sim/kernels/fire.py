@@ -7,24 +7,12 @@ own slots. ``damage`` applies the hits. What a weapon does is read from its row 
 
 import warp as wp
 
+from echelon.sim import state
 from echelon.sim.arsenal import Guidance
 from echelon.sim.geometry import EPS_NORM, arc_tan2, cos_sin, unit3, wrap_angle, xy_length
 from echelon.sim.kernels.upkeep import heat_share, overheated
 from echelon.sim.raycast import sight_clear, smoke_blocks
 from echelon.sim.rng import STREAM_COMBAT, uniform01
-from echelon.sim.state import (
-    ROUNDS_PER_MECH,
-    Blasts,
-    Controls,
-    Episode,
-    Events,
-    Hits,
-    Mechs,
-    Rounds,
-    Senses,
-    Smoke,
-    World,
-)
 from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -68,7 +56,7 @@ def pair_sight(
 
 
 @wp.func
-def is_painted_for(mechs: Mechs, e: int, shooter: int, target: int) -> bool:
+def is_painted_for(mechs: state.Mechs, e: int, shooter: int, target: int) -> bool:
     if mechs.painted[e, target] == 0:
         return False
     by = mechs.painter[e, target]
@@ -88,9 +76,9 @@ def locks(rules: Rules, w: int, d: float, sees: bool, paint: bool, quality: floa
 @wp.func
 def aimed_target(
     rules: Rules,
-    world: World,
-    mechs: Mechs,
-    smoke: Smoke,
+    world: state.World,
+    mechs: state.Mechs,
+    smoke: state.Smoke,
     e: int,
     m: int,
     w: int,
@@ -121,7 +109,7 @@ def aimed_target(
 
 
 @wp.func
-def kinetic_target(rules: Rules, mechs: Mechs, w: int, e: int, m: int, yaw: float, focus: int) -> int:
+def kinetic_target(rules: Rules, mechs: state.Mechs, w: int, e: int, m: int, yaw: float, focus: int) -> int:
     """Return the focus target within the wide cone, else the nearest hostile within the narrow one, else -1."""
     best = int(-1)
     best_d = rules.weapons[w].range_vox
@@ -181,7 +169,7 @@ def aims_low(rules: Rules, u: float) -> bool:
 
 
 @wp.func
-def kinetic_aim(rules: Rules, mechs: Mechs, w: int, e: int, j: int, muzzle: wp.vec3, cs: wp.vec2) -> wp.vec3:
+def kinetic_aim(rules: Rules, mechs: state.Mechs, w: int, e: int, j: int, muzzle: wp.vec3, cs: wp.vec2) -> wp.vec3:
     """Return the direction of a kinetic round: at target j, raised for the drop if ballistic; ahead if j is -1."""
     if j < 0:
         return wp.vec3(cs[0], cs[1], 0.0)
@@ -193,7 +181,7 @@ def kinetic_aim(rules: Rules, mechs: Mechs, w: int, e: int, j: int, muzzle: wp.v
 
 
 @wp.func
-def smoke_aim(rules: Rules, mechs: Mechs, w: int, e: int, m: int, focus: int, cs: wp.vec2) -> wp.vec3:
+def smoke_aim(rules: Rules, mechs: state.Mechs, w: int, e: int, m: int, focus: int, cs: wp.vec2) -> wp.vec3:
     """Return the horizontal direction of a smoke round: toward a focus target in range, else ahead."""
     if focus >= 0:
         delta = mechs.pos[e, focus] - mechs.pos[e, m]
@@ -203,7 +191,7 @@ def smoke_aim(rules: Rules, mechs: Mechs, w: int, e: int, m: int, focus: int, cs
 
 
 @wp.func
-def living_focus(mechs: Mechs, e: int, focus: int) -> int:
+def living_focus(mechs: state.Mechs, e: int, focus: int) -> int:
     if focus >= 0:
         if mechs.alive[e, focus] == 1:
             return focus
@@ -221,9 +209,9 @@ def muzzle_height(rules: Rules, w: int, half_z: float) -> float:
 
 
 @wp.func
-def free_round(rounds: Rounds, e: int, m: int) -> int:
+def free_round(rounds: state.Rounds, e: int, m: int) -> int:
     """Return the first free round slot of a mech, -1 if all are in flight."""
-    for s in range(ROUNDS_PER_MECH):
+    for s in range(state.ROUNDS_PER_MECH):
         if rounds.round_weapon[e, m, s] < 0:
             return s
     return -1
@@ -232,15 +220,15 @@ def free_round(rounds: Rounds, e: int, m: int) -> int:
 @wp.kernel
 def choose_targets(
     rules: Rules,
-    world: World,
-    mechs: Mechs,
-    episode: Episode,
-    smoke: Smoke,
-    controls: Controls,
-    senses: Senses,
-    events_out: Events,
-    hits_out: Hits,
-    blasts_out: Blasts,
+    world: state.World,
+    mechs: state.Mechs,
+    episode: state.Episode,
+    smoke: state.Smoke,
+    controls: state.Controls,
+    senses: state.Senses,
+    events_out: state.Events,
+    hits_out: state.Hits,
+    blasts_out: state.Blasts,
 ):
     """Choose the target of each triggered weapon that is ready: a mech, -1 for an unaimed shot, -2 to hold fire."""
     e, m = wp.tid()
@@ -277,7 +265,7 @@ def choose_targets(
 
 @wp.func
 def launch_velocity(
-    rules: Rules, mechs: Mechs, w: int, e: int, m: int, j: int, muzzle: wp.vec3, cs: wp.vec2
+    rules: Rules, mechs: state.Mechs, w: int, e: int, m: int, j: int, muzzle: wp.vec3, cs: wp.vec2
 ) -> wp.vec3:
     direction = wp.vec3(cs[0], cs[1], 0.0)
     if rules.weapons[w].guidance == HOMING:
@@ -292,14 +280,14 @@ def launch_velocity(
 @wp.kernel
 def fire_weapons(
     rules: Rules,
-    mechs: Mechs,
-    episode: Episode,
-    rounds: Rounds,
-    events: Events,
-    mechs_out: Mechs,
-    rounds_out: Rounds,
-    events_out: Events,
-    hits_out: Hits,
+    mechs: state.Mechs,
+    episode: state.Episode,
+    rounds: state.Rounds,
+    events: state.Events,
+    mechs_out: state.Mechs,
+    rounds_out: state.Rounds,
+    events_out: state.Events,
+    hits_out: state.Hits,
 ):
     """Fire the weapons whose ``aim`` is set, in order of their ids; each adds its heat before the next is checked."""
     e, m = wp.tid()

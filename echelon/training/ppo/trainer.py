@@ -20,6 +20,7 @@ from echelon.config import PPOConfig
 from echelon.rl.actor_critic import ActorCritic
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.training import rollout
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.actor import forward_slices
@@ -28,17 +29,6 @@ from echelon.training.ppo.execution import make_update
 from echelon.training.ppo.losses import Coefficients, Gradients, LossInputs, LossTerms, UpdateStats
 from echelon.training.ppo.optimizer import LearningRate, load_moments, make_optimizer, saved_state
 from echelon.training.ppo.teacher import Teaching
-from echelon.training.rollout import (
-    ChunkStates,
-    RolloutBuffer,
-    agreement,
-    chunk_length,
-    chunk_spans,
-    gather_minibatch,
-    plan_minibatches,
-    rollout_statistics,
-    upload_plan,
-)
 from echelon.training.runtime.devices import low_precision
 from echelon.training.runtime.process_group import ProcessGroup
 from echelon.training.runtime.threads import ThreadPool
@@ -116,7 +106,7 @@ class PPOTrainer:
             self.minibatch_update.clear()
 
     def update(
-        self, buffer: RolloutBuffer, init_state: LSTMState, chunk_states: ChunkStates | None = None
+        self, buffer: rollout.RolloutBuffer, init_state: LSTMState, chunk_states: rollout.ChunkStates | None = None
     ) -> dict[str, Any]:
         """Train on a rollout and return plain metrics, averaged over the minibatches.
 
@@ -127,19 +117,19 @@ class PPOTrainer:
         return self.finish(self.begin(buffer, init_state, chunk_states))
 
     def begin(
-        self, buffer: RolloutBuffer, init_state: LSTMState, chunk_states: ChunkStates | None = None
+        self, buffer: rollout.RolloutBuffer, init_state: LSTMState, chunk_states: rollout.ChunkStates | None = None
     ) -> dict[str, Any]:
         """Begin an update, on a GPU without waiting for its end, and return what ``finish`` needs."""
         buffer.require_ready()
         self.updates += 1
         cfg, kl, epochs = self.config, 0.0, 0
-        length = chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
+        length = rollout.chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
         states = chunk_states or self.chunk_states(buffer, init_state)
         if self.critic is not None:
             self._compute_gae(buffer)
-        before = rollout_statistics(buffer) | {"lr_factor": self.learning_rate.factor}
+        before = rollout.rollout_statistics(buffer) | {"lr_factor": self.learning_rate.factor}
         if self.teaching.has_labels:
-            before |= agreement(buffer)
+            before |= rollout.agreement(buffer)
         returns = self._normalize(buffer, update_statistics=True)
         if cfg.magnet_coef and not self.teaching.imitates:
             before |= {"magnet_kl": self._pull(buffer, init_state, length)}
@@ -165,15 +155,15 @@ class PPOTrainer:
         stats, metrics = self.minibatch_update.finish(begun)
         return self._averaged({**metrics, **self._metrics(stats)})
 
-    def update_obs_normalizer(self, buffer: RolloutBuffer) -> None:
+    def update_obs_normalizer(self, buffer: rollout.RolloutBuffer) -> None:
         self.minibatch_update.update_observations(self.model.obs_normalizer, buffer.obs, buffer.alive)
 
-    def chunk_states(self, buffer: RolloutBuffer, init_state: LSTMState) -> ChunkStates:
+    def chunk_states(self, buffer: rollout.RolloutBuffer, init_state: LSTMState) -> rollout.ChunkStates:
         """Return the state at every chunk start, replayed from ``init_state [1, N, H]`` without gradient."""
         cfg, state = self.config, init_state
-        length = chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
-        spans = chunk_spans(buffer.num_steps, length)
-        states = ChunkStates.create(len(spans), buffer.num_agents, init_state.h.shape[-1], self.device)
+        length = rollout.chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
+        spans = rollout.chunk_spans(buffer.num_steps, length)
+        states = rollout.ChunkStates.create(len(spans), buffer.num_agents, init_state.h.shape[-1], self.device)
         with torch.no_grad(), self.gradients.precision():
             for chunk, (first, end) in enumerate(spans):
                 states.store(chunk, state)
@@ -230,7 +220,7 @@ class PPOTrainer:
         if self.critic is not None and "critic" in state:
             self.critic.load_state_dict(state["critic"])
 
-    def _compute_gae(self, buffer: RolloutBuffer) -> None:
+    def _compute_gae(self, buffer: rollout.RolloutBuffer) -> None:
         """Recompute returns and advantages, from values of the critic where there is one."""
         if self.critic is not None:
             self.critic.value(buffer)
@@ -257,7 +247,7 @@ class PPOTrainer:
         imitates = float(self.teaching.imitates)
         return Coefficients(cfg.clip_coef, self.ent_coef, cfg.vf_coef, imitation, scale, shift, imitates)
 
-    def _normalize(self, buffer: RolloutBuffer, *, update_statistics: bool) -> Tensor:
+    def _normalize(self, buffer: rollout.RolloutBuffer, *, update_statistics: bool) -> Tensor:
         """Normalize advantages in place and return the returns ``[T, N]`` on the scale of the value loss."""
         if self.config.per_role_adv_norm:
             ppo_losses.normalize_advantages_per_role(
@@ -271,13 +261,15 @@ class PPOTrainer:
             self.minibatch_update.update_returns(self.return_normalizer, buffer.returns, buffer.alive)
         return self.return_normalizer.normalize(buffer.returns)
 
-    def _run_epoch(self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int) -> None:
+    def _run_epoch(
+        self, buffer: rollout.RolloutBuffer, states: rollout.ChunkStates, returns: Tensor, length: int, epoch: int
+    ) -> None:
         cfg = self.config
-        plan = plan_minibatches(
+        plan = rollout.plan_minibatches(
             buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches, draws_rows=cfg.draw_members
         )
         self.minibatch_update.make_room(plan)
-        plan = upload_plan(plan, self.device)
+        plan = rollout.upload_plan(plan, self.device)
         if epoch == 0:
             self.learning_rate.begin(cfg.update_epochs * len(plan), buffer.updates_behind)
         counted = buffer.alive * buffer.present
@@ -287,7 +279,7 @@ class PPOTrainer:
         if cfg.advantage_share < 1.0 and not self.teaching.imitates:
             scored = ppo_losses.largest_advantages(buffer.advantages, counted, cfg.advantage_share)
         batches = (
-            gather_minibatch(
+            rollout.gather_minibatch(
                 buffer,
                 states,
                 returns,
@@ -302,7 +294,7 @@ class PPOTrainer:
         )
         self.minibatch_update.train(batches, len(plan), f"update {self.updates}, epoch {epoch}")
 
-    def _pull(self, buffer: RolloutBuffer, start: LSTMState, length: int) -> Tensor:
+    def _pull(self, buffer: rollout.RolloutBuffer, start: LSTMState, length: int) -> Tensor:
         """Lower the normalized advantages of actions that are likelier than under the magnet, and return the mean KL.
 
         Their gradient is then that of magnetic mirror descent (Sokota et al., 2023). The magnet reads the recurrent
@@ -314,7 +306,7 @@ class PPOTrainer:
         def score(rows: slice) -> None:
             state = LSTMState(start.h[:, rows], start.c[:, rows])
             with torch.no_grad(), self.gradients.precision():
-                for first, end in chunk_spans(buffer.num_steps, length):
+                for first, end in rollout.chunk_spans(buffer.num_steps, length):
                     own = slice(first, end), rows
                     scores = magnet.score_sequence(buffer.obs[own], buffer.actions[own], buffer.dones[own], state)
                     pulls[own], state = buffer.logprobs[own] - scores.logprobs, scores.state
@@ -333,14 +325,14 @@ class PPOTrainer:
         if self.config.nonfinite_policy == "reload":
             raise ReloadCheckpoint(message)
 
-    def _kl(self, buffer: RolloutBuffer, logprobs: Tensor) -> float:
+    def _kl(self, buffer: rollout.RolloutBuffer, logprobs: Tensor) -> float:
         """Return the mean KL estimate over living steps from the collecting policy to that of ``logprobs [T, N]``."""
         kl = ((buffer.logprobs - logprobs) * buffer.alive).sum() / buffer.alive.sum().clamp_min(1.0)
         self.group.average([kl])
         return float(kl)
 
     @torch.no_grad()
-    def _score_rollout(self, buffer: RolloutBuffer, state: LSTMState, length: int) -> tuple[Tensor, Tensor]:
+    def _score_rollout(self, buffer: rollout.RolloutBuffer, state: LSTMState, length: int) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and values ``[T, N]`` under the current weights and exact recurrent states.
 
         They lie in buffers that are allocated once. ``buffer.next_value`` is recomputed too and, with
@@ -350,7 +342,7 @@ class PPOTrainer:
             self._scored = (torch.zeros_like(buffer.logprobs), torch.zeros_like(buffer.values))
         logprobs, values = self._scored
         with self.gradients.precision():
-            for first, end in chunk_spans(buffer.num_steps, length):
+            for first, end in rollout.chunk_spans(buffer.num_steps, length):
                 span = slice(first, end)
                 if self.config.recompute_advantages:
                     self._revalue_truncations(buffer, first, end, state)
@@ -361,7 +353,7 @@ class PPOTrainer:
             buffer.next_value.copy_(self.model.get_value(buffer.obs_rows[-1], state, buffer.next_done)[0])
         return logprobs, values
 
-    def _revalue_truncations(self, buffer: RolloutBuffer, first: int, end: int, state: LSTMState) -> None:
+    def _revalue_truncations(self, buffer: rollout.RolloutBuffer, first: int, end: int, state: LSTMState) -> None:
         for step, rows, final_obs in (t for t in buffer.truncations if first <= t.step < end):
             obs, dones = buffer.obs[first : step + 1, rows], buffer.dones[first : step + 1, rows]
             before = self.model.replay_state(obs, dones, LSTMState(state.h[:, rows], state.c[:, rows]))
