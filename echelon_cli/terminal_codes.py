@@ -21,7 +21,9 @@ def notification(title: str, message: str, environment: Mapping[str, str]) -> st
 
     tmux passes it on with ``allow-passthrough on``.
     """
-    first, second = (_printable(text) for text in (title, message))
+    first, second = (
+        "".join(char if char.isprintable() else " " for char in text)[:MAX_CHARS] for text in (title, message)
+    )
     is_777 = "VTE_VERSION" in environment or environment.get("TERM", "").startswith(TERMS_777)
     sequence = f"\x1b]777;notify;{first.replace(';', ',')};{second}\x07" if is_777 else f"\x1b]9;{first}: {second}\x07"
     return (_through_tmux(sequence) if "TMUX" in environment else sequence) + "\x07"
@@ -42,7 +44,3 @@ def clipboard(text: str, environment: Mapping[str, str]) -> str:
 
 def _through_tmux(sequence: str) -> str:
     return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)[:MAX_CHARS]

@@ -100,10 +100,6 @@ class _Track:
             chosen &= self.events[name] == value
         return np.flatnonzero(chosen)
 
-    def is_up(self, mech: int) -> NDArray[np.bool_]:
-        flags = self.frames["flags"][:, mech]
-        return (flags & int(MechFlag.ALIVE | MechFlag.FALLEN | MechFlag.SHUTDOWN)) == int(MechFlag.ALIVE)
-
 
 def subject(recorded: Replay, who: str = "") -> tuple[str, list[int]]:
     """Return name and mechs of a side or a mech; "" is the mech that a human flew, else the side that lost."""
@@ -180,7 +176,8 @@ def _happenings(header: Mapping[str, Any], track: _Track, mech: int, hz: float) 
     hurts = [(float(tick[at]), f"takes {taken[at]:.0f} damage from {clock(tick[at] / hz)} on") for at in grave.tolist()]
     found += [("hurt", *one) for one in hurts]
     x, y, radius = header["zone"]
-    up = track.is_up(mech)
+    flags = track.frames["flags"][:, mech]
+    up = (flags & int(MechFlag.ALIVE | MechFlag.FALLEN | MechFlag.SHUTDOWN)) == int(MechFlag.ALIVE)
     inside = np.hypot(track.frames["x"][:, mech] - x, track.frames["y"][:, mech] - y) < radius
     for first, end in _runs(up & ~inside):
         if first > 0 and inside[first - 1] and track.tick[end - 1] - track.tick[first] >= OUT_S * hz:

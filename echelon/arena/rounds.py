@@ -127,7 +127,9 @@ class _RoundRunner:
         # one list, read before any process plays
         unplayed = self.process_group.broadcast(self.store.unplayed(self.period))
         remaining = self._playable(shard(unplayed, self.process_group))
-        recorded = frozenset(f.number for f in remaining if self._is_recorded(f.number))
+        # the recorded share is spread evenly over the round
+        share = self.config.record_share
+        recorded = frozenset(f.number for f in remaining if int((f.number + 1) * share) > int(f.number * share))
         if self._is_stopped(self._play(remaining, recorded, self._store_result)):
             return False
         upsets = self.process_group.broadcast(self._upsets() if self.process_group.rank == 0 else [])
@@ -161,11 +163,6 @@ class _RoundRunner:
             closed=closed,
         )
         self.callbacks.on_progress(progress)
-
-    def _is_recorded(self, number: int) -> bool:
-        """Whether a match is in the recorded fraction, which is spread evenly over the round."""
-        fraction = self.config.record_share
-        return int((number + 1) * fraction) > int(number * fraction)
 
     def _playable(self, matches: Sequence[Fixture]) -> list[Fixture]:
         """Load the policies of ``matches``; store matches of a policy that fails as void and return the others."""

@@ -42,12 +42,6 @@ def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
     return {"obs_dim": columns, "action_dim": meta.get("action_dim")} | {key: env.get(key) for key in SIGNATURE}
 
 
-def resolve_checkpoint_path(path: Path) -> Path:
-    """Return the step folder or exported file of ``path``; for a run its best checkpoint, else the newest."""
-    path = path.absolute()
-    return path if path.is_file() else find_checkpoint(path).path.absolute()
-
-
 def submit(
     store: Store,
     path: Path,
@@ -59,9 +53,10 @@ def submit(
 ) -> LeagueEntry:
     """Add a checkpoint with additional metadata ``facts`` to the league; ``ValueError`` where it is not playable.
 
-    The entry has a copy of the policy beside the league, so that it plays on when its run is deleted.
+    Of a run it is the best, else the newest. The entry has a copy of the policy beside the league, so that it plays on
+    when its run is deleted.
     """
-    path = resolve_checkpoint_path(path)
+    path = path.absolute() if path.is_file() else find_checkpoint(path.absolute()).path.absolute()
     loaded = load_policy(path)
     if nonfinite := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
         raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(nonfinite[:3])}")

@@ -49,7 +49,8 @@ def fit_size(size: tuple[int, int], columns: int, rows: int) -> tuple[int, int]:
 def pixels(scene: Scene, view: MapView, width: int, height: int) -> Pixels:
     """Return the view as pixels ``uint8 [height, width, 3]``, each the mean of the area it covers."""
     lit = view.colour * (sunlight(view.height)[..., None] if view.lit else 1.0)
-    picture = np.clip(_resampled(lit, height, width), 0.0, 1.0)
+    tall = np.einsum("ry,yxc->rxc", _weights(lit.shape[0], height), lit)
+    picture = np.clip(np.einsum("kx,rxc->rkc", _weights(lit.shape[1], width), tall), 0.0, 1.0)
     x, y = _pixel_centres(scene, width, height)
     _draw_marks(picture, scene, view.zone, x, y, scene.size[0] / width)
     return _bytes(picture[::-1])
@@ -143,12 +144,6 @@ def _index_ranges(size: int, count: int) -> list[tuple[int, int]]:
     """Return the half-open index ranges of ``count`` equal parts of ``size``, each at least one wide."""
     ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
     return [(a, max(b, a + 1)) for a, b in ends]
-
-
-def _resampled(colour: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.float64]:
-    """Return ``colour`` [Y, X, 3] resampled to [rows, columns, 3] by area averaging."""
-    wide = np.einsum("ry,yxc->rxc", _weights(colour.shape[0], rows), colour)
-    return np.einsum("kx,rxc->rkc", _weights(colour.shape[1], columns), wide)
 
 
 def _weights(size: int, count: int) -> NDArray[np.float64]:

@@ -74,10 +74,11 @@ def path_cost(scene: Scene, field: ZoneField) -> MapView:
     letter = np.where(walkable, palette.STRANDED.letter, "#")
     letter = np.where(reached, np.array(list("0123456789"))[(position * 9).astype(np.int64)], letter)
     stops = ((palette.COST_RAMP[0], "0", 0.0), (palette.COST_RAMP[2], "4", 0.5), (palette.COST_RAMP[-1], "9", 1.0))
+    dark = round(FADED / 2 * 255)
     key = (
         *((palette.Swatch(rgb, sign), f"path cost {far * part:.0f} to the zone") for rgb, sign, part in stops),
         (palette.Swatch(palette.STRANDED.colour, palette.STRANDED.letter), "no path to the zone"),
-        (palette.Swatch(_rgb(np.full(3, FADED / 2)), "#"), "not walkable"),
+        (palette.Swatch((dark, dark, dark), "#"), "not walkable"),
     )
     flat = np.zeros_like(scene.material[0], np.int64)
     return MapView(colour=colour, letter=letter, height=flat, key=key, lit=False, zone=palette.ZONE_ON_RAMP)
@@ -122,8 +123,3 @@ def _top_view(material: NDArray[np.uint8]) -> MapView:
 def _material_key(shown: NDArray[np.uint8]) -> tuple[Key, ...]:
     kinds = [Material(int(kind)) for kind in np.unique(shown) if kind != Material.AIR]
     return tuple((palette.SWATCHES[kind], kind.name.lower().replace("_", " ")) for kind in kinds)
-
-
-def _rgb(colour: NDArray[np.floating]) -> palette.Rgb:
-    red, green, blue = (round(float(c) * 255) for c in colour)
-    return red, green, blue

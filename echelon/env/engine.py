@@ -139,7 +139,9 @@ class Engine:
         return [*self.begin_step(), *ticks, *self.end_step()]
 
     def begin_step(self) -> list[Launch]:
-        return [*step.read_actions(), *reward.start_launches(), *in_phase("assist", self._navigation_assist())]
+        share, before = navigation_assist.ROUTE_SHARE[self.cfg.nav_mode], [Launch(reward.store_potential, "EM")]
+        assist = [Launch(navigation_assist.blend_navigation, MECH, {"route_share": share})] if share else []
+        return [*step.read_actions(), *in_phase("reward", before), *in_phase("assist", assist)]
 
     def end_step(self) -> list[Launch]:
         final = []
@@ -155,10 +157,6 @@ class Engine:
             *(self.reset_program("over") if self.autoreset else []),
             *self.observe_program("every"),
         ]
-
-    def _navigation_assist(self) -> list[Launch]:
-        share = navigation_assist.ROUTE_SHARE[self.cfg.nav_mode]
-        return [Launch(navigation_assist.blend_navigation, MECH, {"route_share": share})] if share else []
 
     def _tick(self) -> list[Launch]:
         spread = self.batch.device != "cpu"

@@ -316,10 +316,6 @@ def constants(cfg: EnvConfig, terms: Sequence[Term]) -> dict[str, tuple[Any, Any
     }
 
 
-def start_launches() -> list[Launch]:
-    return in_phase("reward", [Launch(store_potential, "EM")])
-
-
 def reward_launches(terms: Sequence[Term]) -> list[Launch]:
     launches = [Launch(t.kernel, "EM", {"column": i, **dict(t.given)}) for i, t in enumerate(terms)]
     return in_phase("reward", [*launches, Launch(combine_terms, "EM")])

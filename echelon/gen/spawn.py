@@ -71,15 +71,10 @@ def formations(world: WorldConfig, corners: tuple[Corner, Corner], num_packs: in
     room: each class is then as far from a point of that diagonal as the same class of the other team. Elsewhere they
     are turned by 180 degrees, which makes every class as far from the map's centre.
     """
-    mirrored = world.fairness == "path" and _mirrored_fit(world, num_packs)
+    both = sum(formation_extent(num_packs)) + 2 * SPAWN_JITTER
+    mirrored = world.fairness == "path" and world.size_x == world.size_y and world.size_x >= both
     teams = [formation(world, corner, num_packs, turned=mirrored and corner.is_right) for corner in corners]
     return np.concatenate(teams)
-
-
-def _mirrored_fit(world: WorldConfig, num_packs: int) -> bool:
-    """Return whether the world is square and has room for a formation and a turned one in the opposite corner."""
-    both = sum(formation_extent(num_packs)) + 2 * SPAWN_JITTER
-    return world.size_x == world.size_y and world.size_x >= both
 
 
 def formation(world: WorldConfig, corner: Corner, num_packs: int, *, turned: bool = False) -> NDArray[np.float64]:

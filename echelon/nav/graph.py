@@ -148,7 +148,8 @@ def build_graph(material: NDArray[np.uint8], *, radius: int, clearance: int, mov
     # A margin of one step beyond every face, so that neighbour look-ups need no bounds checks.
     padded = np.full((size_z + 4, size_y + 2, size_x + 2), -1, dtype=np.int32)
     padded[k + 2, y + 1, x + 1] = np.arange(len(k), dtype=np.int32)
-    headroom = {rise: _has_headroom(move, radius, clearance + abs(rise), k, y, x) for rise in RISES if rise}
+    higher = {rise: footprint_plane(move, radius, clearance + abs(rise))[y, x] for rise in RISES if rise}
+    headroom = {rise: (free >> k.astype(np.uint64)) & np.uint64(1) != 0 for rise, free in higher.items()}
     source, target, code = _edges(padded, k, y, x, headroom)
     direction, rise = np.divmod(code.astype(np.int64), len(RISES))
     cost = np.where(direction % 2 == 1, sqrt(2.0), 1.0) * np.where(rise == RISES.index(1), CLIMB_COST, 1.0)
@@ -163,13 +164,6 @@ def build_graph(material: NDArray[np.uint8], *, radius: int, clearance: int, mov
         cost=cost,
         code=code,
     )
-
-
-def _has_headroom(
-    move: Words, radius: int, clearance: int, k: NDArray[np.int32], y: NDArray[np.int32], x: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Return whether the footprint of each node has ``clearance`` free layers, shape [N]."""
-    return (footprint_plane(move, radius, clearance)[y, x] >> k.astype(np.uint64)) & np.uint64(1) != 0
 
 
 def _edges(

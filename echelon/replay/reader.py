@@ -197,10 +197,6 @@ class Replay(Closing):
         self._file.seek(ref.offset)
         return self._file.read(ref.length)
 
-    def chunk_size(self, n: int) -> int:
-        """Return the decompressed bytes of chunk ``n``."""
-        return codec.read_head(self._file, self.chunks[n].offset).raw
-
     def chunk(self, n: int) -> Chunk:
         """Return chunk ``n`` decoded; raise ``ReplayError`` if it is damaged, ``IndexError`` if there is none."""
         data = self.chunk_bytes(n)
@@ -274,7 +270,7 @@ class Replay(Closing):
         while self._timeline_chunks < len(self.chunks) and self._timeline_bytes < TIMELINE_BYTES:
             if added > STEP_BYTES:
                 return False
-            size = self.chunk_size(self._timeline_chunks)
+            size = codec.read_head(self._file, self.chunks[self._timeline_chunks].offset).raw
             chunk = self.chunk(self._timeline_chunks)
             self._timeline.add(chunk.frames, chunk.tables["events"], chunk.ref.tick0)
             self._timeline_chunks, self._timeline_bytes = self._timeline_chunks + 1, self._timeline_bytes + size

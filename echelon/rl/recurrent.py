@@ -160,18 +160,13 @@ def scan_stepwise(gates: Tensor, keep: Tensor, memory: Tensor) -> tuple[Tensor, 
 
     ``keep [T, B, 1]`` is 0 where the memory, at first ``memory [B, H]``, is reset before the step, else 1.
     """
-    update, output, candidate = _split(gates)
+    update, output, candidate = gates.chunk(3, -1)
+    update, output = torch.sigmoid(update), torch.sigmoid(output)
     memories = []
     for t in range(gates.shape[0]):
         memory = torch.lerp(memory * keep[t], candidate[t], update[t])
         memories.append(memory)
     return torch.lerp(candidate, torch.stack(memories), output), memory
-
-
-def _split(gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return update and output gate and the candidate, each ``[..., H]``, of ``gates [..., 3 H]``."""
-    update, output, candidate = gates.chunk(3, -1)
-    return torch.sigmoid(update), torch.sigmoid(output), candidate
 
 
 def _gates(input_dim: int, hidden_dim: int) -> nn.Linear:

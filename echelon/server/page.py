@@ -50,11 +50,14 @@ def single_page(
     embedded += f' data-start="{html.escape(start)}"' if start else ""
     embedded += " data-embed>" if embed else ">"
     embedded += base64.b64encode(replay).decode("ascii") + "</script>"
-    code = _escaped((static / script[1]).read_text(encoding="utf-8"))
+    code = (static / script[1]).read_text(encoding="utf-8")
+    # no string in it ends the script element
+    code = code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     embedded += f'<script type="application/json" id="echelon-workers">{embedded_json(workers)}</script>'
     parts = (embedded, f'<script type="module">{code}</script>')
     css = static / style[1]
-    page = page.replace(script[0], "").replace(style[0], f"<style>{_with_assets(css)}</style>")
+    rules = ASSET_URL.sub(lambda found: f"url({_data_url(css.parent / found[1])})", css.read_text(encoding="utf-8"))
+    page = page.replace(script[0], "").replace(style[0], f"<style>{rules}</style>")
     page = ICON.sub(lambda found: found[0].replace(f"./{found[1]}", _data_url(static / found[1])), page)
     page = re.sub(r"<title>.*?</title>", lambda _: f"<title>{html.escape(title)}</title>", page)
     page = page.replace("<head>", f"<head>{BASE}", 1) if embed else page
@@ -66,22 +69,12 @@ def embedded_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _with_assets(css: Path) -> str:
-    text = css.read_text(encoding="utf-8")
-    return ASSET_URL.sub(lambda found: f"url({_data_url(css.parent / found[1])})", text)
-
-
 def _data_url(path: Path) -> str:
     return f"data:{MIME_TYPES[path.suffix]};base64,{_base64(path)}"
 
 
 def _base64(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode("ascii")
-
-
-def _escaped(code: str) -> str:
-    """Return a script escaped for HTML, so that no string in it ends the script element."""
-    return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 HEIGHT = 520

@@ -193,7 +193,8 @@ class PlayGate:
             return
         hello, data = first
         running = await asyncio.to_thread(self._sessions)
-        paths = await asyncio.to_thread(_session, running, hello.token or _cookie(request))
+        token = hello.token or request.cookies.get(COOKIE.format(port=request.url.port), "")
+        paths = await asyncio.to_thread(_session, running, token)
         if running and paths is None:
             await _refuse(socket, "token", "the token fits no session; open the address that it printed", "hello")
             await socket.close(code=CLOSE_TOKEN)
@@ -330,8 +331,3 @@ async def _refuse(socket: web.WebSocketResponse, code: str, text: str, kind: str
     problem = protocol.Problem(code=code, text=text, re=kind, id=-1)  # type: ignore[arg-type]
     with contextlib.suppress(ConnectionError):
         await socket.send_bytes(protocol.pack(problem))
-
-
-def _cookie(request: web.Request) -> str:
-    port = request.url.port
-    return request.cookies.get(COOKIE.format(port=port), "")

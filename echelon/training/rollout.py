@@ -410,7 +410,9 @@ def gather_minibatch(
         if not bool(active.all()):
             # a minibatch without any active sequence keeps one, so that ranks stay in step
             active[0] |= ~active.any()
-            units, noise = _select(units, active), noise[:, active]
+            parts = active.split([len(u.rows) for u in units])
+            units = [u._replace(rows=u.rows[part]) for u, part in zip(units, parts, strict=True) if bool(part.any())]
+            noise = noise[:, active]
     actions = gather(buffer.actions, units)
     value_weights = gather(counted, units)
     policy_weights = value_weights if scored is None else value_weights * gather(scored, units)
@@ -430,12 +432,6 @@ def gather_minibatch(
         labels=gather(buffer.labels, units) if has_labels and buffer.labels is not None else None,
         alive=None if packed is None else gather(buffer.alive, units) > 0,
     )
-
-
-def _select(units: list[Unit], selected: Tensor) -> list[Unit]:
-    """Return the units with the rows for which ``selected`` [B] bool, without empty units."""
-    parts = selected.split([len(u.rows) for u in units])
-    return [u._replace(rows=u.rows[part]) for u, part in zip(units, parts, strict=True) if bool(part.any())]
 
 
 def micro_batch_slices(length: int, sequences: int, *, by_program: bool = False) -> list[slice]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -40,28 +40,20 @@ def show(
     if (run is not None) + bool(preset or config or assignments) + presets + schema > 1:
         raise typer.BadParameter("--run, --presets and --schema exclude each other and --preset, --config and --set")
     if presets:
-        return _show_presets(as_json)
+        rows = {name: (help_of(function) or "").strip().splitlines()[0] for name, function in PRESETS.items()}
+        return output.show_json(rows) if as_json else output.show_table(("preset", "description"), rows.items())
     if schema:
         return _show_schema(as_json)
-    values, provenance = _of_run(run) if run else _of_layers(_resolve(preset, config, assignments))
+    if run:
+        spec = read_spec(find_run(run))
+        values, provenance = flatten(spec.config), spec.provenance
+    else:
+        resolved = _resolve(preset, config, assignments)
+        values, provenance = resolved.values, resolved.provenance
     if as_json:
         output.show_json({"values": values, "provenance": provenance})
         return
     output.show_table(("key", "value", "from"), [(k, v, provenance.get(k, "default")) for k, v in values.items()])
-
-
-def _of_layers(resolved: ResolvedConfig) -> tuple[dict[str, Any], dict[str, str]]:
-    return resolved.values, resolved.provenance
-
-
-def _of_run(run: str) -> tuple[dict[str, Any], dict[str, str]]:
-    spec = read_spec(find_run(run))
-    return flatten(spec.config), spec.provenance
-
-
-def _show_presets(as_json: bool) -> None:
-    rows = {name: (help_of(function) or "").strip().splitlines()[0] for name, function in PRESETS.items()}
-    output.show_json(rows) if as_json else output.show_table(("preset", "description"), rows.items())
 
 
 def _show_schema(as_json: bool) -> None:

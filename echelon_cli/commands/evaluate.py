@@ -95,7 +95,9 @@ def evaluate(
     if sizes and (ladder or teamwork or record):
         raise typer.BadParameter("a matrix plays one opponent; drop --ladder, --teamwork and --record")
     size = int(edges) if edges and not sizes else None
-    opponents = [opponent_of(opponent or (STAND_IN if teamwork else None))] if not ladder else ladder_opponents(policy)
+    opponents = [opponent_of(opponent or (STAND_IN if teamwork else None))]
+    if ladder:
+        opponents = [*map(Player, LADDER), *([find_player(champion.NAME)] if policy.path else [])]
     conditions = EvalOptions(
         seeds=seeds, weapon_prob=weapon_prob, size=size, maps=maps, deterministic=not stochastic, device=device,
         threads=threads,
@@ -122,11 +124,6 @@ def sizes_of(edges: str | None, packs: str | None) -> list[tuple[int, int]]:
         found.append(list(map(int, words)))
     is_matrix = packs is not None or len(found[0]) > 1
     return [(edge, count) for edge in found[0] for count in found[1]] if is_matrix else []
-
-
-def ladder_opponents(policy: Player) -> list[Player]:
-    """Return the scripted levels, weakest first, and the champion where a policy is evaluated."""
-    return [*map(Player, LADDER), *([find_player(champion.NAME)] if policy.path else [])]
 
 
 def opponent_of(opponent: str | None, name: str = "--opponent") -> Player:

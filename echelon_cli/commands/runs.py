@@ -14,7 +14,7 @@ from echelon.jobs.config_layers import ConfigError, default_values, did_you_mean
 from echelon.jobs.environment import flat_environment, read_environment
 from echelon.jobs.labels import change_labels, variant_names
 from echelon.jobs.spec import read_spec
-from echelon.runs import RunPaths, command, find_run, list_runs, require_home, runs_home
+from echelon.runs import command, find_run, list_runs, require_home, runs_home
 from echelon.telemetry.evaluations import evaluation_rows, read_evaluations, training_rows
 from echelon.telemetry.snapshot import read_snapshot
 from echelon_cli import eval_tables, options, output
@@ -217,7 +217,10 @@ def compare(
     sides = [None if name in PRESETS else find_run(name) for name in names]
     chosen = [paths for paths in sides if paths is not None]
     rows = [describe(paths) for paths in chosen]
-    configs = [_values(name, paths) for name, paths in zip(names, sides, strict=True)]
+    configs = [
+        resolve(name).values if paths is None else flatten(read_spec(paths).config)
+        for name, paths in zip(names, sides, strict=True)
+    ]
     if len(chosen) == len(names):
         configs = [
             values | flat_environment(read_environment(paths)) for values, paths in zip(configs, chosen, strict=True)
@@ -239,11 +242,6 @@ def compare(
         output.show_table(("config", *titles), [(key, *values) for key, values in differing.items()])
     else:
         output.print_line("the configurations do not differ")
-
-
-def _values(name: str, paths: RunPaths | None) -> dict[str, Any]:
-    """Return the configuration of a run, or of the preset ``name`` where there is no run."""
-    return resolve(name).values if paths is None else flatten(read_spec(paths).config)
 
 
 def _draw(chosen: list[Any], name: str) -> None:

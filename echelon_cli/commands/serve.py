@@ -107,7 +107,7 @@ def watch(
     shown = find_league(league)
     opened = browser_here() if open_browser is None else open_browser
     with ExitStack() as stack:
-        if is_replay(what):
+        if what.endswith(SUFFIX) and Path(what).is_file():
             home, fragment = stack.enter_context(temporary_home(Path(what)))
         else:
             home = shown.parent if shown and not what else home_of(what)
@@ -124,10 +124,6 @@ def watch(
             league=shown,
             ready=lambda access: announce(access, fragment, opened, as_json),
         )
-
-
-def is_replay(what: str) -> bool:
-    return what.endswith(SUFFIX) and Path(what).is_file()
 
 
 @contextmanager

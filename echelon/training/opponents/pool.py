@@ -185,7 +185,7 @@ class OpponentMix:
         self._policies[name] = copy.deepcopy(policy).eval().requires_grad_(False)
         self.snapshots = [*(n for n in self.snapshots if n != name), name]
         if len(self.snapshots) > self.cfg.past_keep:
-            del self.snapshots[most_redundant([snapshot_update(n) for n in self.snapshots])]
+            del self.snapshots[most_redundant([int(n.rpartition(":")[2]) for n in self.snapshots])]
         return name
 
     def release(self, in_use: Collection[str]) -> None:
@@ -258,11 +258,6 @@ def sample_weighted(weights: Mapping[str, float], at: NDArray[np.float64]) -> li
     bounds = np.cumsum(np.array(list(weights.values()), np.float64))
     found = np.searchsorted(bounds, at * bounds[-1], side="right")
     return [names[i] for i in np.minimum(found, len(names) - 1)]
-
-
-def snapshot_update(name: str) -> int:
-    """Return the update at which a snapshot was taken."""
-    return int(name.rpartition(":")[2])
 
 
 def most_redundant(updates: Sequence[int]) -> int:

@@ -87,7 +87,8 @@ class PPOTrainer:
         """
         progress = min(1.0, max(0.0, progress))
         self._set_teaching(Teaching(lr_progress=progress) if teaching is None else teaching)
-        self.ent_coef = entropy_coefficient(self.config, progress)
+        first, last = self.config.ent_coef, self.config.ent_coef_end
+        self.ent_coef = first if last is None else first + (last - first) * progress
         self._ent_coef.fill_(self.ent_coef)
         lr_progress, factor = self.teaching.lr_progress, self.teaching.lr_factor
         self.lr = self.config.lr * factor * schedule_factor(self.config.lr_schedule, lr_progress)
@@ -404,8 +405,3 @@ def schedule_factor(schedule: str, progress: float) -> float:
     if schedule == "cosine":
         return 0.5 * (1.0 + math.cos(math.pi * progress))
     raise ValueError(f"lr_schedule is {schedule!r}, expected none, linear or cosine")
-
-
-def entropy_coefficient(cfg: PPOConfig, progress: float) -> float:
-    end = cfg.ent_coef if cfg.ent_coef_end is None else cfg.ent_coef_end
-    return cfg.ent_coef + (end - cfg.ent_coef) * progress

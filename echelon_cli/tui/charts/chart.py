@@ -198,12 +198,6 @@ def legend(
     return spans
 
 
-def _bounded(bounds: Range, values: Sequence[float]) -> Range:
-    """Return the bounds, with a lower upper end where all values are near the lower one."""
-    ends = (bounds[0] + share * (bounds[1] - bounds[0]) for share in BOUNDED_ENDS)
-    return bounds[0], next((end for end in ends if values and max(values) <= end), bounds[1])
-
-
 def _visible_values(trace: Trace, window: Range, span: float) -> list[float]:
     """Return the finite values the vertical axis must show: means in the window, and the end of the smoothed curve."""
     buckets = trace.buckets_in(window)
@@ -260,7 +254,9 @@ class _Drawing:
         values = [_visible_values(trace, viewport.visible_range(axes.end), viewport.span) for trace in own]
         if bounds:
             edges = [edge for run in self.marked for mark in run.marks for edge in (mark.value, mark.high)]
-            return _bounded(bounds, [*filter(math.isfinite, edges), *(v for finite in values for v in finite)]), False
+            shown = [*filter(math.isfinite, edges), *(v for finite in values for v in finite)]
+            ends = (bounds[0] + share * (bounds[1] - bounds[0]) for share in BOUNDED_ENDS)
+            return (bounds[0], next((end for end in ends if shown and max(shown) <= end), bounds[1])), False
         smallest = min((v for finite in values for v in finite), default=0.0)
         log = viewport.log and smallest > 0
         ranges = [data_range([math.log10(v) for v in finite] if log else finite) for finite in values]

@@ -84,11 +84,6 @@ def has_teacher(snapshot: RunSnapshot) -> bool:
     return bool(config.get("teacher", {}).get("policy"))
 
 
-def clip_threshold(snapshot: RunSnapshot) -> float:
-    """Return the gradient norm above which gradients are clipped, 0 while unknown."""
-    return snapshot.update.max_grad_norm if snapshot.update else 0.0
-
-
 def clip_verdict(snapshot: RunSnapshot) -> str:
     """Return how many optimiser steps are clipped, where most are."""
     share = snapshot.update.grad_clipped_share if snapshot.update else 0.0
@@ -173,7 +168,7 @@ PANELS: dict[str, PanelSpec] = {
         make=chart(
             Series(metric="grad_norm", label="mean"),
             second_series("grad_norm_max", "max"),
-            reference=clip_threshold,
+            reference=lambda snapshot: snapshot.update.max_grad_norm if snapshot.update else 0.0,
             reference_label="clip",
             verdict=clip_verdict,
         ),

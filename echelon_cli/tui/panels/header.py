@@ -172,10 +172,6 @@ def _job_figures(snapshot: RunSnapshot) -> tuple[Figure, ...]:
     )
 
 
-def _fitting(notes: tuple[str, ...], columns: int) -> str:
-    return next((note for note in notes if cell_len(note) <= columns), "")
-
-
 def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
     """Draw the headline figures in one line, and the progress bar in the remaining columns."""
     text = progress_text(view.snapshot, grid.width) if has_plan(view.kind) else ""
@@ -188,7 +184,8 @@ def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
         spans += [(figure.value, figure.role), (f" {figure.label}", "dim")]
         if number == 0:
             spare = columns - _columns(figures, False)
-            spans.append((f" {_fitting(figure.notes, spare - 1)}".rstrip(), "dim"))
+            note = next((note for note in figure.notes if cell_len(note) < spare), "")
+            spans.append((f" {note}".rstrip(), "dim"))
         spans.append(("  ", ""))
     x = grid.spans(0, 1, spans)
     width = grid.width - x - len(text) - 2

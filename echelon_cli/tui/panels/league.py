@@ -271,16 +271,12 @@ def draw_entry(row: Row, width: int, height: int, theme: Theme) -> Grid:
     lines = [line for text in texts for line in wrap(text, width, indent=2)]
     chart_rows = height - 1 - len(lines)
     if chart_rows >= CHART_ROWS and len(row["history"]) > 1:
-        grid.paste(0, 1, draw_history(row["history"], (width, chart_rows), theme))
+        history = [(each["rating"], each["rd"]) for each in row["history"]]
+        rounds = [float(number) for number, _ in enumerate(history, start=1)]
+        grid.paste(0, 1, draw_ratings(history, rounds, (width, chart_rows), theme, ROUNDS))
     for y, line in enumerate(lines[: height - 1], start=max(1, height - len(lines))):
         grid.put(0, y, line, "dim")
     return grid
-
-
-def draw_history(history: Sequence[Row], size: tuple[int, int], theme: Theme) -> Grid:
-    """Return a chart of the rating after each round with its 95 % interval."""
-    rounds = [float(i + 1) for i in range(len(history))]
-    return draw_ratings([(row["rating"], row["rd"]) for row in history], rounds, size, theme, ROUNDS)
 
 
 def behaviour_lines(style: Row) -> list[str]:

@@ -137,9 +137,6 @@ class ChartScreen(BaseScreen):
     def axis_end(self) -> float:
         return max((panel.axes.end for panel in self._charts()), default=0.0)
 
-    def newest_position(self) -> float:
-        return max((panel.axes.newest for panel in self._charts()), default=0.0)
-
     def focused_panel(self) -> str:
         """Return the name of the focused panel, empty without one."""
         return next((name for name, panel in self.panels.items() if panel is self.focused), "")
@@ -210,7 +207,8 @@ class ChartScreen(BaseScreen):
 
     def action_crosshair(self) -> None:
         if self.viewport.crosshair is None:
-            self.set_viewport(move_crosshair(self.viewport, self.axis_end(), at=self.newest_position()))
+            newest = max((panel.axes.newest for panel in self._charts()), default=0.0)
+            self.set_viewport(move_crosshair(self.viewport, self.axis_end(), at=newest))
         else:
             self.set_viewport(replace(self.viewport, crosshair=None))
 

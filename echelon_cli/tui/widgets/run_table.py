@@ -56,11 +56,6 @@ EMPTY_STATE = (
 )
 
 
-def _descending(value: float) -> float:
-    """Return the sort key of a value: largest first, missing values last."""
-    return -value if math.isfinite(value) else math.inf
-
-
 GAP = 2
 
 NARROW = 100
@@ -72,13 +67,13 @@ NARROW_CELLS = {"progress": BAR_CELLS, "policy": 24}
 def _figure(
     name: str, width: int, field: str, show: Callable[[Any], str], role: str = "", **options: Any
 ) -> GridColumn:
-    """Return the column of a number, which is sorted from the largest; ``role`` is that of a run that is alive."""
+    """Return a column of numbers, the largest first and missing ones last; ``role`` is that of a run that is alive."""
     return GridColumn(
         name,
         width,
         text=lambda row, now: show(getattr(row, field)),
         role=lambda row: role if row.is_alive else "dim" if role == "series1" else "",
-        key=lambda row: _descending(getattr(row, field)),
+        key=lambda row: -value if math.isfinite(value := getattr(row, field)) else math.inf,
         **options,
     )
 
