@@ -15,15 +15,7 @@ from echelon.rl import weights
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
 from echelon.tasks import find_task
-from echelon.training.evaluation import (
-    FULL_WEAPON_PROB,
-    OPPONENT,
-    EvalStats,
-    ScriptedPolicy,
-    StatelessPolicy,
-    make_eval_env,
-    play_and_summarize,
-)
+from echelon.training import evaluation
 from echelon.training.opponents.fixed import Opponent, find_opponents, play_against, plays_mean, scripted_level
 from echelon.training.policy_agent import env_config_of
 
@@ -48,7 +40,7 @@ def evaluate(
     deterministic: bool = True,
     device: str = "cpu",
     maps: Fairness | None = None,
-) -> EvalStats:
+) -> evaluation.EvalStats:
     """Play every seed from both sides against an opponent and return win rate, interval and returns.
 
     ``policy`` is a loaded policy, a name or path as of ``load_policy``, a scripted level, or a function of any library:
@@ -68,15 +60,15 @@ def evaluate(
     names = list(found.weights)
     require(len(names) == 1, "opponent", opponent, "a single one for an evaluation")
     require(level is None or not found.policies, "opponent", opponent, "a scripted level where one plays; swap the two")
-    batch = make_eval_env(
-        config, eval_seeds(seeds) if isinstance(seeds, int) else seeds, weapon_prob=FULL_WEAPON_PROB,
-        skill=found.single_level or OPPONENT, device=device, policy_opponents=bool(found.policies),
+    batch = evaluation.make_eval_env(
+        config, eval_seeds(seeds) if isinstance(seeds, int) else seeds, weapon_prob=evaluation.FULL_WEAPON_PROB,
+        skill=found.single_level or evaluation.OPPONENT, device=device, policy_opponents=bool(found.policies),
     )  # fmt: skip
     try:
         other = found.fitted(config, batch.sizes.obs_dim).policies.get(names[0])
         runner = other and play_against(batch, other.policy, deterministic=plays_mean(names[0]))
-        player = player or cast(FlatPolicy, ScriptedPolicy(batch, level))
-        return play_and_summarize(player, batch, config, deterministic=deterministic, opponents=runner)
+        player = player or cast(FlatPolicy, evaluation.ScriptedPolicy(batch, level))
+        return evaluation.play_and_summarize(player, batch, config, deterministic=deterministic, opponents=runner)
     finally:
         batch.close()
 
@@ -92,7 +84,7 @@ def _player(
     return loaded.policy, env_config_of(loaded.meta) if env is None else env
 
 
-class FunctionPolicy(StatelessPolicy):
+class FunctionPolicy(evaluation.StatelessPolicy):
     """A function in the place of an evaluated policy."""
 
     def __init__(self, act: Act) -> None:
