@@ -21,16 +21,7 @@ import {
   type ViewerState,
   firstTick,
 } from "./state";
-import {
-  LIVE_MARGIN_S,
-  type Marker,
-  advance,
-  deathTicks,
-  nearestSpeed,
-  nextMarker,
-  nextSpeed,
-  passedMarkers,
-} from "./timeline";
+import * as timeline from "./timeline";
 
 const FLIGHT_STEP = 2; // distance per wheel event with the free camera [vox]
 const MIN_DISTANCE = 4;
@@ -67,8 +58,8 @@ export function updateIndex(match: MatchState, index: IndexView): void {
   match.index = index;
   match.win = WinCurve.of(index.win);
   match.moments = index.moments;
-  match.markers = index.markers.map(([tick, kind, actor, target]): Marker => ({ tick, kind, actor, target }));
-  match.deaths = deathTicks(match.markers, EventKind.KILL, match.header.mechs);
+  match.markers = index.markers.map(([tick, kind, actor, target]): timeline.Marker => ({ tick, kind, actor, target }));
+  match.deaths = timeline.deathTicks(match.markers, EventKind.KILL, match.header.mechs);
 }
 
 /** Open a match: at its start, or near the live edge if it is live. */
@@ -82,7 +73,7 @@ export function openMatch(state: ViewerState, match: MatchState): void {
   state.interrupted = false;
   state.unannounced = [];
   state.following = match.index.live;
-  if (state.following) state.tick = Math.max(0, lastTick(match) - LIVE_MARGIN_S * match.header.tick_hz);
+  if (state.following) state.tick = Math.max(0, lastTick(match) - timeline.LIVE_MARGIN_S * match.header.tick_hz);
   resetView(state);
 }
 
@@ -139,7 +130,7 @@ export function stepFrames(state: ViewerState, frames: number): void {
     state,
     (frames > 0 ? Math.floor(state.tick / step + 1e-6) : Math.ceil(state.tick / step - 1e-6)) * step + frames * step,
   );
-  state.unannounced.push(...passedMarkers(match.markers, before, state.tick));
+  state.unannounced.push(...timeline.passedMarkers(match.markers, before, state.tick));
 }
 
 /**
@@ -172,7 +163,7 @@ export function togglePlay(state: ViewerState): void {
 
 /** Change the playback speed by one step; below the slowest it runs backward. */
 export function changeSpeed(state: ViewerState, step: 1 | -1): void {
-  setSpeed(state, nextSpeed(state.speed, step));
+  setSpeed(state, timeline.nextSpeed(state.speed, step));
 }
 
 /** Set the playback speed; the director keeps its hands off it until `setPaced`. */
@@ -190,7 +181,7 @@ export function setPaced(state: ViewerState): void {
 
 /** Reverse the direction of playback at the nearest available speed. */
 export function reverse(state: ViewerState): void {
-  setSpeed(state, nearestSpeed(-state.speed));
+  setSpeed(state, timeline.nearestSpeed(-state.speed));
 }
 
 /** Play from shortly before a tick. */
@@ -210,10 +201,10 @@ export function goLive(state: ViewerState): void {
 }
 
 /** Jump to the next or previous marker, or ahead by a fixed time without spoilers; a followed mech becomes its mech. */
-export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
+export function jumpToMarker(state: ViewerState, step: 1 | -1): timeline.Marker | null {
   const { match } = state;
   if (!state.showSpoilers && step > 0) return (seekBy(state, BLIND_S), null);
-  const marker = match ? nextMarker(match.markers, state.tick, step) : null;
+  const marker = match ? timeline.nextMarker(match.markers, state.tick, step) : null;
   if (match && marker) {
     seek(state, marker.tick);
     state.unannounced.push(...match.markers.filter(({ tick }) => tick === marker.tick));
@@ -237,12 +228,12 @@ export function jumpToMoment(state: ViewerState, step: 1 | -1): Moment | null {
   if (!moment) return null;
   seek(state, start(moment));
   // while playing they are announced as they happen
-  if (!state.playing) state.unannounced.push(...passedMarkers(match.markers, moment.tick - 1, state.tick));
+  if (!state.playing) state.unannounced.push(...timeline.passedMarkers(match.markers, moment.tick - 1, state.tick));
   return moment;
 }
 
 /** Return and clear the markers to be announced to screen readers. */
-export function takeUnannounced(state: ViewerState): Marker[] {
+export function takeUnannounced(state: ViewerState): timeline.Marker[] {
   return state.unannounced.splice(0);
 }
 
@@ -260,14 +251,14 @@ export function tickClock(state: ViewerState, elapsed: number): void {
   else if (match.chunk && state.interrupted) [state.playing, state.interrupted] = [true, false];
   if (state.playing) {
     const last = lastTick(match);
-    const edge = last - LIVE_MARGIN_S * match.header.tick_hz;
+    const edge = last - timeline.LIVE_MARGIN_S * match.header.tick_hz;
     // while following lags, playback is slightly faster, so that it catches up without a jump
     if (state.following && secondsBehind(state) > FARTHEST_LAG_S) state.tick = edge;
     const speed = state.following && state.tick < edge ? state.speed * CATCH_UP : state.speed * pace(state);
     // the cursor waits for chunks that have not arrived
     if (match.chunk !== null) {
-      const moved = advance(state.tick, elapsed, speed, match.header.tick_hz, last);
-      state.unannounced.push(...passedMarkers(match.markers, state.tick, moved.tick));
+      const moved = timeline.advance(state.tick, elapsed, speed, match.header.tick_hz, last);
+      state.unannounced.push(...timeline.passedMarkers(match.markers, state.tick, moved.tick));
       state.tick = wrapLoop(state, moved.tick);
       // a loop that ends at the end of the match continues at its start
       if (moved.stopped && state.tick === moved.tick && !match.index.live) state.playing = false;

@@ -9,18 +9,7 @@ import { isHidden, isInside } from "./data/line_of_sight";
 import { chunkAt } from "./data/store";
 import { type Chunk, firstAfter } from "./data/replay";
 import { VoxelField } from "./data/voxels";
-import {
-  type Cutaway,
-  type Direction,
-  type Insets,
-  type Point,
-  type Viewpoint,
-  circlePoints,
-  eyeOf,
-  fitPoints,
-  freeTangents,
-  isFramed,
-} from "./framing";
+import * as framing from "./framing";
 import { type MechPose, frameAt, sampleMech, smooth } from "./interpolate";
 import { EventKind, type Header, MechFlag } from "./protocol.gen";
 import type { MatchState } from "./state";
@@ -72,8 +61,8 @@ const QUIET_S = [1, 2] as const; // seconds before and after the cursor without 
 export type Cause = "start" | "advance" | "fight" | "stuck" | "return" | "last";
 
 /** Where the camera is, and what is cut away. */
-export interface Framing extends Viewpoint {
-  readonly cutaway: Cutaway | null;
+export interface Framing extends framing.Viewpoint {
+  readonly cutaway: framing.Cutaway | null;
 }
 
 export interface Shot {
@@ -93,7 +82,7 @@ export interface Shot {
 export interface View {
   readonly showCutaways: boolean;
   readonly window: readonly [number, number];
-  readonly insets: Insets;
+  readonly insets: framing.Insets;
 }
 
 /** Return the direction from blue's to red's mechs in the first frame of a chunk [rad], null without one of them. */
@@ -160,7 +149,7 @@ function numberAt(match: MatchState, tick: number): number {
 
 /** Return the shot at a tick, or null while its chunks have not arrived. */
 export function shotAt(match: MatchState, tick: number, { window, insets, showCutaways }: View): Shot | null {
-  const tangents = freeTangents(window, insets, PLATE_ROOM);
+  const tangents = framing.freeTangents(window, insets, PLATE_ROOM);
   const key = [match.scenery !== null, match.axis, showCutaways, ...tangents].join(" ");
   const before = desks.get(match);
   const opened = showCutaways ? OPENED : 0;
@@ -206,7 +195,11 @@ function finish(match: MatchState, desk: Desk, number: number, tangents: Tangent
 }
 
 /** Return the viewpoint at a share of the way between two of the same direction. */
-function mixViews<V extends Viewpoint>(from: V, to: V, share: number): V & { target: [number, number, number] } {
+function mixViews<V extends framing.Viewpoint>(
+  from: V,
+  to: V,
+  share: number,
+): V & { target: [number, number, number] } {
   const mix = (a: number, b: number) => a + (b - a) * share;
   const [x, y, z] = from.target.map((value, axis) => mix(value, to.target[axis]));
   return { ...from, target: [x, y, z], distance: mix(from.distance, to.distance) };
@@ -416,8 +409,8 @@ function followed(match: MatchState, desk: Desk, shot: Shot, scene: Scene, tange
 
 /** What is seen from a direction. */
 interface Look {
-  readonly from: Viewpoint;
-  readonly to: Viewpoint;
+  readonly from: framing.Viewpoint;
+  readonly to: framing.Viewpoint;
   readonly score: number; // how much of both teams and the zone is seen, 1 for all of it
   readonly value: number; // the same with what a cutaway opens
   readonly hidden: boolean; // whether walls hide some of it
@@ -429,7 +422,7 @@ class Judge {
   private readonly size: readonly number[];
   private readonly weights: readonly (readonly [mech: number, weight: number])[]; // of the scored mechs
   private readonly wide: boolean; // whether it shows both teams and the zone
-  private readonly ring: readonly Point[]; // of the zone, none if it is not shown
+  private readonly ring: readonly framing.Point[]; // of the zone, none if it is not shown
 
   constructor(
     private readonly match: MatchState,
@@ -454,25 +447,25 @@ class Judge {
       .slice(0, MOST_SCORED);
     const middle = (axis: "x" | "y") => mechs.reduce((total, m) => total + places[0][m][axis], 0) / mechs.length;
     const away = Math.hypot(middle("x") - header.zone[0], middle("y") - header.zone[1]);
-    this.ring = this.wide || away < NEAR_ZONE ? circlePoints(header.zone) : [];
+    this.ring = this.wide || away < NEAR_ZONE ? framing.circlePoints(header.zone) : [];
   }
 
   /** Return the points of mechs that are framed between two samples. */
-  private points(mechs: readonly number[], samples: readonly number[]): Point[] {
+  private points(mechs: readonly number[], samples: readonly number[]): framing.Point[] {
     return samples.flatMap((sample) =>
       mechs.flatMap((mech) => {
         const { x, y, z } = this.scene.places[sample][mech];
-        return [z - 1, z + TALL].map((height): Point => [x, y, height]);
+        return [z - 1, z + TALL].map((height): framing.Point => [x, y, height]);
       }),
     );
   }
 
   /** Return what is seen from a direction. */
-  look({ azimuth, elevation }: Direction): Look {
+  look({ azimuth, elevation }: framing.Direction): Look {
     const direction = { azimuth, elevation };
-    let [from, to] = [0, 1].map((sample): Viewpoint => {
+    let [from, to] = [0, 1].map((sample): framing.Viewpoint => {
       const points = [...this.points(this.mechs, [sample, sample + 1]), ...this.ring];
-      return { ...fitPoints(points, direction, this.tangents, CLOSEST), ...direction };
+      return { ...framing.fitPoints(points, direction, this.tangents, CLOSEST), ...direction };
     });
     while (this.isWalledIn(from, to))
       [from, to] = [from, to].map((view) => ({ ...view, distance: view.distance * BACK }));
@@ -487,26 +480,26 @@ class Judge {
   }
 
   /** Return whether the camera is in a wall on its way. */
-  private isWalledIn(from: Viewpoint, to: Viewpoint): boolean {
+  private isWalledIn(from: framing.Viewpoint, to: framing.Viewpoint): boolean {
     const { voxels, size } = this;
     if (!voxels) return false;
-    const [a, b] = [eyeOf(from), eyeOf(to)];
+    const [a, b] = [framing.eyeOf(from), framing.eyeOf(to)];
     const steps = 2 * Math.ceil(Math.hypot(...a.map((value, axis) => b[axis] - value))) + 1;
-    const eyes = Array.from({ length: steps + 1 }, (_, i) => eyeOf(mixViews(from, to, i / steps)));
+    const eyes = Array.from({ length: steps + 1 }, (_, i) => framing.eyeOf(mixViews(from, to, i / steps)));
     return eyes.some((eye) => isInside(voxels, size, eye));
   }
 
-  private judge(view: Viewpoint, sample: number): { score: number; value: number; hidden: boolean } {
+  private judge(view: framing.Viewpoint, sample: number): { score: number; value: number; hidden: boolean } {
     const { scene, tangents, mechs, match, ring } = this;
     const { opened } = this.desk;
-    const eye = eyeOf(view);
+    const eye = framing.eyeOf(view);
     const [seen, clear, all] = Array.from({ length: 3 }, () => [0, 0]);
     let hidden = false;
     for (const [mech, weight] of this.weights) {
       const { x, y, z } = scene.places[sample][mech];
       const { team } = match.header.roster[mech];
       all[team] += weight;
-      if (!isFramed(view, tangents, [x, y, z])) continue;
+      if (!framing.isFramed(view, tangents, [x, y, z])) continue;
       const open = HEADS.filter((high) => !this.isHidden([x, y, z + high], eye)).length / HEADS.length;
       if (open < 1 && mechs.includes(mech)) hidden = true;
       seen[team] += weight * open;
@@ -523,12 +516,12 @@ class Judge {
     return { score: mean(seen, zone), value, hidden: hidden || zone < 1 };
   }
 
-  private isHidden(point: Point, eye: Point): boolean {
+  private isHidden(point: framing.Point, eye: framing.Point): boolean {
     return this.voxels !== null && isHidden(this.voxels, this.size, point, eye);
   }
 
   /** Return what is cut away so that all of a shot is seen, null if nothing hides it. */
-  cutawayFor(hidden: boolean): Cutaway | null {
+  cutawayFor(hidden: boolean): framing.Cutaway | null {
     if (!hidden) return null;
     const { header } = this.match;
     const shown = this.wide ? this.ring : [...this.points(this.mechs, [0, 1, 2]), ...this.ring];
@@ -537,7 +530,7 @@ class Judge {
       return (Math.min(...values) + Math.max(...values)) / 2;
     });
     const away = (x: number, y: number) => Math.hypot(x - middle[0], y - middle[1]);
-    const reach = (points: readonly Point[]) => Math.max(0, ...points.map(([x, y]) => away(x, y)));
+    const reach = (points: readonly framing.Point[]) => Math.max(0, ...points.map(([x, y]) => away(x, y)));
     // who stands just beyond is not left behind a wall
     const beside = this.points(this.scene.living, [0, 1, 2]).filter(([x, y]) => away(x, y) < reach(shown) + BESIDE);
     const radius = Math.min(MOST_CUT, Math.max(reach(shown), this.wide ? 0 : reach(beside)) + CUT_MARGIN);

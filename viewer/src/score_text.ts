@@ -14,19 +14,13 @@ export type Hold = "none" | "blue" | "red" | "both";
 const HOLDS: readonly Hold[] = ["none", "blue", "red", "both"];
 const PER_SECOND = 1; // points of a team that is alone in the zone
 
-function plainNumber(value: number): string {
-  return Number(value.toFixed(1)).toString();
-}
-
 /** Return the zone points that win. */
-export function limitText({ score_to_win }: Header): string {
-  return plainNumber(score_to_win);
-}
+export const limitText = ({ score_to_win }: Header): string => Number(score_to_win.toFixed(1)).toString();
 
 /** Return how a match is won, and how the zone gives points, as `zone_ticks` of the simulator counts them. */
-export function goalText({ score_to_win, duration_s, config }: Header): string {
-  const [points, end] = [plainNumber(score_to_win), clockText(duration_s)];
-  const contested = `in a contested zone each gains ${Number(config.contested_floor ?? 0.25)}`;
+export function goalText(header: Header): string {
+  const [points, end] = [limitText(header), clockText(header.duration_s)];
+  const contested = `in a contested zone each gains ${Number(header.config.contested_floor ?? 0.25)}`;
   const zone = `A team alone in the zone gains a point a second; ${contested}, the one with more tonnage up to 1.`;
   return `First to ${points} zone points or last team alive; most points at ${end}. ${zone}`;
 }

@@ -14,11 +14,6 @@ export const UNDAMAGED: FileDamage = { fault: "none", complete: true, chunks: []
 const CAUSES: Record<Fault, string> = { none: "Incomplete recording", cut: "Truncated file", damaged: "Damaged file" };
 const MOST_SPANS = 3; // time spans that are named
 
-/** Return whether a match has ended but its result was not recorded. */
-export function resultMissing({ live, outcome }: IndexView): boolean {
-  return !live && (outcome === null || outcome.winner < 0);
-}
-
 /** Return chunk numbers as time spans, e.g. "0:04–0:08"; neighbours are joined. */
 export function spansText(index: IndexView, hz: number, numbers: readonly number[]): string {
   const spans: [number, number][] = [];
@@ -39,7 +34,7 @@ export function spansText(index: IndexView, hz: number, numbers: readonly number
 export function damageText(header: Header, index: IndexView, file: FileDamage, unread: readonly number[]): string {
   const numbers = [...new Set([...file.chunks, ...unread])];
   const parts: string[] = [];
-  const missing = resultMissing(index);
+  const missing = !index.live && (index.outcome === null || index.outcome.winner < 0);
   const end = clockText((index.chunks.at(-1)?.[1] ?? 0) / header.tick_hz);
   if (missing) parts.push(`recovered first ${end}`, "result missing");
   else if (!file.complete) parts.push(`recovered up to ${end}`);

@@ -201,9 +201,6 @@ function walkedDistance(mech: Chunk["mech"], frames: number, mechs: number): Pic
   return { walked, walkedTotal };
 }
 
-/** Bytes of the bit set `sees` per mech. */
-const seesWidth = ({ mechs }: Header) => Math.ceil(mechs / 8);
-
 /** Return the policy columns of a chunk, or null without them; `column` returns one with `k` values per mech. */
 function insightOf(header: Header, column: (name: string, k: number) => Float32Array): Insight | null {
   const { insight } = header;
@@ -213,7 +210,7 @@ function insightOf(header: Header, column: (name: string, k: number) => Float32A
     value: column("value", 1),
     reward: column("reward", insight.terms.length),
     contact: column("contact", insight.contacts),
-    sees: Uint8Array.from(column("sees", seesWidth(header))),
+    sees: Uint8Array.from(column("sees", Math.ceil(header.mechs / 8))),
     chance: insight.chances ? column("chance", insight.chances.length) : new Float32Array(),
   };
 }

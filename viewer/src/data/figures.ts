@@ -85,8 +85,3 @@ export class FigureScan {
     return found;
   }
 }
-
-/** Return the sum of a figure over some mechs. */
-export function sumOf(values: Float64Array, mechs: readonly number[]): number {
-  return mechs.reduce((sum, mech) => sum + values[mech], 0);
-}

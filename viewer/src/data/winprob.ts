@@ -17,12 +17,6 @@ export function sigmoid(z: number): number {
   return z >= 0 ? upper : 1 - upper;
 }
 
-/** Return the logarithm of the odds of a probability, at most those of what a file can store. */
-function logitOf(p: number): number {
-  const within = Math.max(LEAST, Math.min(1 - LEAST, p));
-  return Math.log(within / (1 - within));
-}
-
 /** Win probability of blue at one tick. */
 export interface WinPoint {
   readonly tick: number;
@@ -55,7 +49,8 @@ export class WinCurve {
   static of({ tick, blue, low, high, parts }: WinSeries): WinCurve {
     const points = tick.map((at, i): WinPoint => {
       const own = parts.map((part) => part[i]);
-      const logit = logitOf(blue[i]);
+      const within = Math.max(LEAST, Math.min(1 - LEAST, blue[i]));
+      const logit = Math.log(within / (1 - within));
       const pilots = logit - own.reduce((sum, part) => sum + part, 0);
       return { tick: at, p: blue[i], low: low[i], high: high[i], logit, parts: [...own, pilots] };
     });

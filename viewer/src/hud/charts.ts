@@ -65,10 +65,6 @@ export function teamLines(style: Partial<uPlot.Series>, filled = false): uPlot.S
   }));
 }
 
-export function backdropKey(): HTMLElement {
-  return el("div", { class: "backdrop-key tiny", aria: { hidden: "true" } }, [el("span", { text: "score" })]);
-}
-
 const HEADROOM = 1.08; // height of those curves over their largest value
 
 /** Create the curves of the score behind the scrub bar, without axes; returns their update function. */

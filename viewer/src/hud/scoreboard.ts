@@ -1,7 +1,7 @@
 // The scoreboard: figures and condition of every mech at the playhead, by team and pack with sums, sortable.
 
 import * as control from "../control";
-import { type Figure, type Figures, sumOf } from "../data/figures";
+import type { Figure, Figures } from "../data/figures";
 import { isShown } from "../data/fog_of_war";
 import { packsOf } from "../data/packs";
 import { MechFlag } from "../protocol.gen";
@@ -31,7 +31,7 @@ interface Column {
 }
 
 function total({ figures, mechs }: Scope, name: Figure): number {
-  return figures ? sumOf(figures[name], mechs) : NaN;
+  return figures ? mechs.reduce((sum, mech) => sum + figures[name][mech], 0) : NaN;
 }
 
 const whole = (value: number) => value.toFixed(0);

@@ -19,14 +19,10 @@ export interface PlainUniforms {
   uCut: { value: THREE.Vector4 }; // the cutaway: centre, height of the feet of its walls, radius, 0 for none [vox]
 }
 
-function groundTexture(): THREE.DataTexture {
-  return new THREE.DataTexture(new Uint8Array([100, 90, 80, 0]), 1, 1, THREE.RGBAFormat);
-}
-
 export function plainUniforms(): PlainUniforms {
   return {
     uTile: { value: new THREE.DataTexture(new Uint8Array([127, 0, 0, 0]), 1, 1, THREE.RGBAFormat) },
-    uGround: { value: groundTexture() },
+    uGround: { value: new THREE.DataTexture(new Uint8Array([100, 90, 80, 0]), 1, 1, THREE.RGBAFormat) },
     uMapSize: { value: new THREE.Vector3(1, 1, 1) },
     uFog: { value: new THREE.Vector2(100, 0.01) },
     uTime: { value: 0 },

@@ -1,15 +1,7 @@
 // Worker that decodes replays: records, columns and worlds in, typed arrays out.
 
 import { type FileMap, type RecordHead, parseHead, payload, scanFile } from "../data/container";
-import {
-  checkHeader,
-  decodeChunk,
-  decodeFileWorld,
-  decodeHeader,
-  decodeIndex,
-  decodeStoredWorld,
-  validChunks,
-} from "../data/decode";
+import * as decode from "../data/decode";
 import type { FileDamage } from "../data/damage";
 import { ReplayError } from "../data/payload";
 import { DAMAGED, requestBytes } from "../data/request";
@@ -35,7 +27,7 @@ function known(): Header {
 }
 
 function chunkOf(bytes: Uint8Array, head: RecordHead): Chunk {
-  return decodeChunk(known(), head, payload(bytes, head));
+  return decode.decodeChunk(known(), head, payload(bytes, head));
 }
 
 /** Return the buffers of a chunk to transfer instead of copying. */
@@ -65,14 +57,14 @@ function painted(world: World, materials: readonly string[]): [Picture, Transfer
 function fileWorld(): World {
   const head = file?.map.world;
   if (!file || !head) throw new ReplayError("the replay does not embed its world; open it through `echelon serve`");
-  return decodeFileWorld(file.bytes, head, known().world.size);
+  return decode.decodeFileWorld(file.bytes, head, known().world.size);
 }
 
 function openFile(bytes: Uint8Array): OpenedFile {
   const map = scanFile(bytes);
-  header = decodeHeader(payload(bytes, map.header));
+  header = decode.decodeHeader(payload(bytes, map.header));
   const found = map.chunks.length;
-  map.chunks = validChunks(header, map.chunks);
+  map.chunks = decode.validChunks(header, map.chunks);
   file = { bytes, map };
   const ticks = map.chunks.map((head): [number, number] => [head.tick0, head.tick1]);
   const damage: FileDamage = {
@@ -99,7 +91,7 @@ function recordBytes(url: string, keep: boolean): Promise<Uint8Array> {
 /** Return the timeline in the index of a file, or built from its chunks if the index is missing or invalid. */
 function timelineOf(bytes: Uint8Array, map: FileMap): Timeline {
   try {
-    if (map.index) return decodeIndex(payload(bytes, map.index));
+    if (map.index) return decode.decodeIndex(payload(bytes, map.index));
   } catch (error) {
     if (!(error instanceof ReplayError)) throw error;
   }
@@ -110,7 +102,7 @@ function timelineOf(bytes: Uint8Array, map: FileMap): Timeline {
 const handlers: Parameters<typeof serve<DecodeCalls>>[0] = {
   openFile: ({ bytes }) => [openFile(new Uint8Array(bytes))],
   setHeader: (args) => {
-    header = checkHeader(args.header);
+    header = decode.checkHeader(args.header);
     return [null];
   },
   fileChunk: ({ number }) => {
@@ -129,9 +121,11 @@ const handlers: Parameters<typeof serve<DecodeCalls>>[0] = {
     return [null];
   },
   fileWorld: () => prepared(fileWorld(), known().materials),
-  world: async ({ url, size, materials }) => prepared(decodeStoredWorld(await requestBytes(url), size), materials),
-  givenWorld: ({ bytes, size, materials }) => prepared(decodeStoredWorld(bytes, size), materials),
-  picture: async ({ url, size, materials }) => painted(decodeStoredWorld(await requestBytes(url), size), materials),
+  world: async ({ url, size, materials }) =>
+    prepared(decode.decodeStoredWorld(await requestBytes(url), size), materials),
+  givenWorld: ({ bytes, size, materials }) => prepared(decode.decodeStoredWorld(bytes, size), materials),
+  picture: async ({ url, size, materials }) =>
+    painted(decode.decodeStoredWorld(await requestBytes(url), size), materials),
   filePicture: ({ bytes }) => {
     openFile(new Uint8Array(bytes));
     return painted(fileWorld(), known().materials);
