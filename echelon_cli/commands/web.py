@@ -1,5 +1,6 @@
 """``echelon web``: the game as static files for a browser."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -44,3 +45,5 @@ def build_page(
     with output.waiting("compiling", quiet=as_json) as show:
         written = build(folder, game or GAMES, policy_path(policy), Path(policy).name, show)
     show_written({"folder": str(folder)}, {"page": {"files": len(written), "bytes": sum(written.values())}}, as_json)
+    if not as_json:
+        output.print_line(f"Next: python -m http.server --directory {shlex.quote(str(folder))}, http://localhost:8000")

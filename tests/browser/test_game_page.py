@@ -21,7 +21,12 @@ from tests.browser.player import DROP, FLYING, LOADED, seek
 
 READY = "() => window.echelon?.play.phase === 'ready'"
 FLOWN = "([began, ticks]) => echelon.play.live.tick >= began + ticks"
-KEPT = "async () => (await (await caches.open((await caches.keys())[0])).keys()).length"
+KEPT = """async () => {
+  const offline = (await caches.keys()).find((name) => !name.startsWith("echelon matches"));
+  return offline ? (await (await caches.open(offline)).keys()).length : 0;
+}"""
+FLOWN_ROWS = "(count) => echelon.state.list.matches.filter((row) => row.run === 'page').length === count"
+"""Whether so many matches of the page's session are listed."""
 TICKS = 30
 """Least ticks that a match is flown."""
 
@@ -77,6 +82,12 @@ def verdict(page: Any) -> str:
     return told.inner_text()
 
 
+def newest(page: Any, count: int) -> dict[str, Any]:
+    """Wait until ``count`` matches of the session are listed; return the newest one's row."""
+    page.wait_for_function(FLOWN_ROWS, arg=count)
+    return page.evaluate("() => echelon.state.list.matches[0]")
+
+
 def open_recording(page: Any, run: str, file: str) -> None:
     """Open a listed match."""
     page.wait_for_function("(file) => echelon.state.list.matches.some((row) => row.file === file)", arg=file)
@@ -95,15 +106,20 @@ def test_page_plays_records_verifies_and_works_offline(new_page, host, tmp_path)
     page.locator(".start-form").get_by_role("button", name="trivial").first.click()
     fly(page)
 
-    open_recording(page, "page", "played-001.ecr")
-    assert verdict(page).startswith("ok (strict)")
+    flown = newest(page, 1)["file"]
+    assert re.fullmatch(r"easy-and-human-against-trivial-\d{8}-\d{6}\.ecr", flown)
+    page.reload()
+    page.wait_for_function(READY)
+    open_recording(page, "page", flown)  # which the browser has kept
+    told = verdict(page)
     with page.expect_download() as download:
         page.get_by_role("link", name="Download the replay").click()
-    shutil.copy(download.value.path(), tmp_path / download.value.suggested_filename)
-    assert download.value.suggested_filename == "played-001.ecr"
-    with Replay(tmp_path / "played-001.ecr") as replay:
+    assert download.value.suggested_filename == flown
+    shutil.copy(download.value.path(), tmp_path / flown)
+    with Replay(tmp_path / flown) as replay:
         assert replay.ticks >= TICKS and replay.header["teams"][0]["name"] == "easy and human"
-    assert verify(tmp_path / "played-001.ecr").ok
+        assert f": {replay.ticks / replay.header['tick_hz']:.1f} s, all {len(replay.chunks)} chunks" in told
+    assert told.startswith("Equal bit for bit (strict)") and verify(tmp_path / flown).ok
 
     open_recording(page, "recorded", "otter-against-trivial.ecr")
     seek(page, page.evaluate("() => echelon.state.match.index.chunks.at(-1)[1] - 60"))
@@ -112,12 +128,15 @@ def test_page_plays_records_verifies_and_works_offline(new_page, host, tmp_path)
     assert page.evaluate("() => echelon.play.whatIf.problem") == ""
     assert page.evaluate("() => echelon.play.whatIf.result.runs") == 64
     page.keyboard.press("Escape")
-    seek(page, 100)
+    last = page.evaluate("() => echelon.state.tick")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Take over", exact=True).click()
-    fly(page)
-    open_recording(page, "page", "played-002.ecr")
-    assert page.evaluate("() => echelon.state.match.header.parent.file") == "otter-against-trivial.ecr"
+    page.get_by_role("button", name=re.compile("Again from 0:")).click()  # at the end, after 10 s without an input
+    page.wait_for_function("() => echelon.play.ended === null")
+    assert page.evaluate("() => echelon.play.beginning") == last - last % 5
+    page.get_by_role("button", name="Leave", exact=True).click()
+    assert newest(page, 6)["parent"]["match"] == page.evaluate("() => echelon.state.list.matches[1].id")
+    assert page.evaluate("() => echelon.state.list.matches[1].parent.match") == "recorded-0"
 
     page.evaluate(DROP, list(GOLDEN.read_bytes()))
     page.wait_for_function(f"() => ({LOADED})() && echelon.state.match.file === 'holiday.ecr'")

@@ -16,6 +16,7 @@ const make = async () => ({
   policies: new Map(),
 });
 const sent = [];
+const kept = []; // names of recordings, which requests name by their number
 let now = 0;
 
 function branch() {
@@ -28,7 +29,10 @@ function branch() {
 const session = new Session(await make(), {
   now: () => now,
   send: (message) => sent.push(message),
-  keep: (source, data) => writeFileSync(`${folder}/${source.file}`, data),
+  keep: ({ file }, data) => {
+    kept.push(file);
+    writeFileSync(`${folder}/${file}`, data);
+  },
   map: async () => map,
   maps: 1,
   branches: 2,
@@ -36,6 +40,7 @@ const session = new Session(await make(), {
 });
 for (const { play, ...request } of job.requests) {
   if (play === undefined) {
+    if (request.source) request.source.file = kept[request.source.file];
     const action = request.action && Uint8Array.from(request.action);
     const data = request.source?.file ? new Uint8Array(readFileSync(`${folder}/${request.source.file}`)) : null;
     await session.receive({ ...request, ...(action && { action }) }, data);

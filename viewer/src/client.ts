@@ -63,8 +63,8 @@ export class Api {
     return null;
   }
 
-  /** Add a replay to the matches of a page; return its id, null where a server has the matches. */
-  async add(_run: string, _file: File): Promise<string | null> {
+  /** Add a replay to the matches of a page, and to those of the next visit; return its id, null where a server is. */
+  async add(_run: string, _file: File, _isKept = true): Promise<string | null> {
     return null;
   }
 

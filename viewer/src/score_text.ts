@@ -19,11 +19,12 @@ export const limitText = ({ score_to_win }: Header): string => Number(score_to_w
 
 /** Return how a match is won, and how the zone gives points, as `zone_ticks` of the simulator counts them. */
 export function goalText(header: Header): string {
-  const [points, end] = [limitText(header), clockText(header.duration_s)];
   const contested = `in a contested zone each gains ${Number(header.config.contested_floor ?? 0.25)}`;
   const zone = `A team alone in the zone gains a point a second; ${contested}, the one with more tonnage up to 1.`;
-  return `First to ${points} zone points or last team alive; most points at ${end}. ${zone}`;
+  return `${goalLine(header).slice(0, -1)}; most points at ${clockText(header.duration_s)}. ${zone}`;
 }
+
+export const goalLine = (header: Header) => `First to ${limitText(header)} zone points or last team alive.`;
 
 export function holdAt(chunk: Chunk, tick: number): Hold {
   const { frame } = frameAt(chunk, tick);

@@ -15,6 +15,7 @@ import {
   type PlayBegin,
   type PlayFrame,
 } from "../src/protocol.gen";
+import { pointsText } from "../src/timeline";
 import { replayOf } from "./fixtures";
 import { bytesOf, frameOf } from "./play_frames";
 
@@ -83,7 +84,9 @@ test("a match goes on as a team mate perceives it, and keeps the end of the pilo
   const { chunk } = { chunk: live.match.store.get(0) };
   expect([live.watching, live.pilot, live.seat, chunk?.frames]).toEqual([true, MATE, SEAT, 1]);
   expect([chunk?.mech.x[MATE], chunk?.mech.hp[MATE]]).toEqual([10 + MATE, 50]);
-  live.add(frame(3, MATE));
+  live.add(frame(3, MATE, { score: [30.18, 5.171] }));
+  const { score } = live.match.store.get(0)!;
+  expect([...score.slice(-2)].map(pointsText)).toEqual(["30.2", "5.1"]); // in the steps of a recording
   expect([live.death?.by, live.match.deaths[SEAT], live.match.pilot?.known[SEAT]]).toEqual([KILLER, 2, 1]);
 });
 

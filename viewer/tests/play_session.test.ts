@@ -80,6 +80,14 @@ describe("a play session", () => {
     expect([session.ended?.winner, session.progress, session.problem]).toEqual(["blue", "", "no policy"]);
   });
 
+  test("plays a match that was taken over again from its moment", () => {
+    const session = connected();
+    const header = { parent: { file: "seen.ecr", tick: 400 } };
+    session.live = { match: { header } } as unknown as PlaySession["live"];
+    session.restart();
+    expect(TestSocket.last.sent.at(-1)).toMatchObject({ t: "start", source: {}, tick: 400 });
+  });
+
   test("takes a connection that hangs for a lost one, and opens another", () => {
     vi.useFakeTimers({ toFake: ["setInterval", "setTimeout", "clearInterval", "clearTimeout", "performance"] });
     connected();

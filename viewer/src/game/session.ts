@@ -5,7 +5,7 @@ import { payload, scanFile } from "../data/container";
 import { decodeChunk, decodeHeader } from "../data/decode";
 import { addFigures, noFigures } from "../data/figures";
 import type { WorkerLink } from "../workers/link";
-import { PLAY_VERSION } from "../protocol.gen";
+import { type Header, PLAY_VERSION } from "../protocol.gen";
 import type * as protocol from "../protocol.gen";
 import { STILL } from "./cast";
 import { type Game, type PlayedMatch, type RecordedFile, beginMatch, packWorld, seatHeader, takeOver } from "./match";
@@ -21,7 +21,6 @@ const PICTURE_MS = 10_000; // longest time that a match waits for the first pict
 const DRAWING = "waiting for the first picture";
 const FIRST_LEVEL = "trivial"; // opponent after the tutorial
 const BUSY = "the session is busy, expected it to finish first; try again in a moment";
-const COACH = "mistakes are measured by the installed program; download the match and run `echelon replay coach`";
 
 type Phase = protocol.PlaySessionState["phase"];
 
@@ -57,7 +56,6 @@ export class Session {
   private wantsFrame = true;
   private tutorial = false;
   private opponent = "";
-  private matches = 0; // begun ones
   private last: RecordedFile | null = null; // recording of the match that ended last
   private asked: { id: number; links: WorkerLink<BranchCalls>[] } | null = null;
 
@@ -79,9 +77,7 @@ export class Session {
       else if (t === "pace") this.sendState({ paused: message.paused ?? false, speed: message.speed ?? 1 });
       else if (t === "start") await this.start(message, data);
       else if (t === "what_if") await this.continue(message, data);
-      else if (t === "coach") throw new Refused(COACH, "match");
       else if (t === "cancel") this.cancel(message.id);
-      else if (t === "ping") this.around.send({ t: "pong", n: message.n, tick: this.match?.now ?? 0 });
     } catch (error) {
       const code = error instanceof Refused ? error.code : "match";
       const text = error instanceof Error ? error.message : String(error);
@@ -183,7 +179,7 @@ export class Session {
 
   /** Keep the recording of a match; return its name. */
   private keep(match: PlayedMatch): protocol.PlaySource {
-    this.last = { file: `played-${String(this.matches).padStart(3, "0")}.ecr`, data: match.finish() };
+    this.last = { file: fileName(match.header), data: match.finish() };
     const source = { run: RUN, file: this.last.file };
     this.around.keep(source, this.last.data);
     return source;
@@ -207,7 +203,6 @@ export class Session {
       if (name !== "") game.pilots.named(name);
     this.close(); // one simulator plays one match
     this.sendState({ phase: "loading", note: opponent ? "loading the match" : "reconstructing the moment" });
-    this.matches++;
     try {
       if (opponent !== "") {
         const seed = message.seed ?? Math.floor(Math.random() * 2 ** 31);
@@ -288,6 +283,12 @@ export class Session {
     this.asked = null;
     for (const link of links) link.close();
   }
+}
+
+/** Return the name of a recording, such as "easy-and-human-against-trivial-20261201-142305.ecr". */
+function fileName({ teams, created }: Header): string {
+  const [sides, time] = [teams.map(({ name }) => name.replace(/\W+/g, "-")), new Date(1000 * created).toISOString()];
+  return `${sides.join("-against-")}-${time.slice(0, 19).replace(/[-:]/g, "").replace("T", "-")}.ecr`;
 }
 
 /** Return the seed of a match's map; throws for one that the game cannot play. */

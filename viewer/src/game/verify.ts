@@ -6,7 +6,7 @@ import { payload, type RecordHead, scanFile } from "../data/container";
 import { unpackMap } from "../data/payload";
 import { type ChunkRecord, type Header, RecordType } from "../protocol.gen";
 import { planesOf, type RecordDescription, type Stored } from "./match_state";
-import { Recording, widthIn } from "./recording";
+import { Recording, toEven, widthIn } from "./recording";
 import { RecordedMatch, ReplayedMatch } from "./replayed";
 import type { Simulator } from "./simulator";
 
@@ -49,8 +49,8 @@ export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array
     const field = stateDifference(state, again.get(tick));
     if (field !== null) return differs(theirs.findIndex(({ tick1 }) => tick <= tick1), tick, field); // prettier-ignore
   }
-  const seconds = (ticks / header.tick_hz).toFixed(1);
-  return `ok (strict): ${theirs.length} chunks, ${seconds} s match the recording`;
+  const seconds = (toEven((10 * ticks) / header.tick_hz) / 10).toFixed(1); // as Python rounds
+  return `Equal bit for bit (strict): ${seconds} s, all ${theirs.length} chunks`;
 }
 
 interface Read {

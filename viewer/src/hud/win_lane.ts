@@ -106,11 +106,13 @@ export class WinLane {
     if (this.head.style.left !== share) this.head.style.left = share;
     const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived
     const result = isOver(match, tick) ? match.index.outcome : null;
-    setText(this.now, result ? winnerText(result.winner) : point ? `Blue ${percentText(point.p)}` : "");
+    const lacks = match.index.outcome !== null && match.win.points.length === 0;
+    const now = point ? `Blue ${percentText(point.p)}` : lacks ? "none in this file" : "";
+    setText(this.now, result ? winnerText(result.winner) : now);
     this.now.classList.toggle("over", result !== null);
     this.now.dataset.team = point && !isEven(point) ? (point.p > 0.5 ? "blue" : "red") : "none";
     const seconds = tick / match.header.tick_hz;
-    describe(this.now, point && !result ? basisText(point, seconds) : "");
+    describe(this.now, lacks ? "`echelon serve` computes it" : point && !result ? basisText(point, seconds) : "");
     const caption = (point && captionAt(match, tick)) || startText(point, seconds);
     setText(this.caption, caption);
     this.caption.classList.toggle("shown", caption !== "");

@@ -34,6 +34,7 @@ export class CoachView implements Panel {
     private readonly play: PlaySession,
     private readonly find: (source: PlaySource) => Promise<string | null>,
     private readonly go: (hash: string) => void,
+    private readonly measures = true, // whether the session can measure mistakes
   ) {
     this.request = new SessionRequest(
       "Find the mistakes",
@@ -55,7 +56,7 @@ export class CoachView implements Panel {
       this.polledAt = performance.now();
       play.onCoached(match.id);
     }
-    const listed = inCatalogue(match);
+    const listed = this.measures && inCatalogue(match);
     this.asking.hidden = coached.length > 0;
     this.request.act.hidden = runs || !listed;
     this.request.show(match, play, runs ? asked : null, asked?.problem ?? "", listed ? undefined : NOT_STORED);

@@ -4,6 +4,7 @@
 import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
 import { EventKind, MechFlag, type PlayEnded } from "../protocol.gen";
 import type { ViewerState } from "../state";
+import { goalLine, limitText } from "../score_text";
 import { policyName, rangeText } from "../text";
 import { clockText, pointsText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
@@ -27,7 +28,7 @@ import type { PilotInput } from "./input";
 import { type LiveMatch, isOwnHit } from "./live_match";
 import { ORDERS } from "./orders";
 import type { PlaySession } from "./session";
-import { TOUCH_WORDS } from "./touch";
+import { TOUCH_LINE, TOUCH_WORDS } from "./touch";
 import { STEPS } from "./tutorial";
 
 const HITS = 5; // arcs of damage directions
@@ -43,6 +44,7 @@ const TOUCHED = [
   ["vent", "Vent"],
   ["next_target", "Target"],
 ] as const; // controls that have a tile for touch only
+const GOAL_S = 12; // time at the beginning for which goal and controls are shown
 const SLOW_MS = 90; // update interval of what need not be smooth
 const ARC = "M -42 -112 A 120 120 0 0 1 42 -112 L 36 -96 A 103 103 0 0 0 -36 -96 Z";
 
@@ -50,9 +52,11 @@ export interface CockpitActions {
   showControls(): void;
   leave(): void;
   watch(): void;
+  download(): void;
   coach(): void;
 }
 
+const KEYS = ["primary", "help", "forward", "left", "back", "right"] as const;
 const words = (order: number) => (order > 0 ? ORDERS[order].word : "–");
 
 interface Tile {
@@ -98,7 +102,7 @@ export class Cockpit {
   private readonly cardTitle = el("h2");
   private readonly cardText = el("p", { class: "soft" });
   private readonly cardFigures = el("dl", { class: "cockpit-figures" });
-  private readonly cardButtons: Record<"next" | "again" | "coach" | "watch" | "leave", HTMLButtonElement>;
+  private readonly cardButtons: Record<"next" | "again" | "coach" | "watch" | "download" | "leave", HTMLButtonElement>;
   private readonly aftermath: Aftermath;
   private hits: { angle: number; at: number }[] = [];
   private heard = -1; // tick of the last event shown
@@ -135,7 +139,8 @@ export class Cockpit {
       next: textButton("", () => play.challenge(this.challenge), "button wide framed primary"),
       coach: textButton("My mistakes, measured", () => actions.coach(), "button wide framed asks-coach"),
       watch: textButton("Watch the recording", () => actions.watch(), "button wide framed"),
-      again: textButton("The same map again", () => play.restart(), "button wide framed"),
+      download: textButton("Download the recording", () => actions.download(), "button wide framed"),
+      again: textButton("", () => play.restart(), "button wide framed"),
       leave: textButton("Leave", () => actions.leave(), "button wide framed"),
     };
     this.card.append(
@@ -144,7 +149,10 @@ export class Cockpit {
       this.cardFigures,
       el("div", { class: "cockpit-choices" }, Object.values(this.cardButtons)),
     );
-    const tiles = ORDERS.map(({ order, sign, label }) => button(label, sign || "×", () => play.order(order)));
+    const tiles = ORDERS.map(({ order, sign, label, word }) =>
+      button(label, `${sign || "×"} ${word}`, () => play.order(order), "button framed"),
+    );
+    this.orders.addEventListener("click", () => play.nextMate());
     this.root = el("div", { class: "cockpit", aria: { label: "Cockpit" } }, [
       this.surface,
       svg as unknown as HTMLElement,
@@ -281,7 +289,7 @@ export class Cockpit {
     const { header, poses, chunk } = match;
     const last = chunk ? chunk.frames - 1 : 0;
     for (const team of [0, 1]) setText(this.score[team], pointsText(chunk?.score[last * 2 + team] ?? 0));
-    setText(this.clock, clockText(state.tick / header.tick_hz));
+    setText(this.clock, `${clockText(state.tick / header.tick_hz)} · first to ${limitText(header)}`);
     const holder = chunk ? chunk.tonnage[last * 2] - chunk.tonnage[last * 2 + 1] : 0;
     const inside = senses.in_zone > 0.5;
     const held =
@@ -315,7 +323,11 @@ export class Cockpit {
     });
     const mouse = this.input().device === "keyboard" && !this.input().captured && play.alive && !commanded;
     const hint = mouse ? "Click to aim with the mouse; Esc releases it." : "";
-    setText(this.hint, play.problem || hint);
+    const begins = live.tick - play.beginning < GOAL_S * header.tick_hz && !play.tutorial && !commanded;
+    const [fire, help, ...walk] = KEYS.map((command) => this.keyOf(command));
+    const touch = this.input().device === "touch";
+    const keys = touch ? TOUCH_LINE : `${walk.join(" ")} walk, ${fire} fires, ${help} has all controls.`;
+    setText(this.hint, play.problem || (begins ? `${goalLine(header)} ${keys} ${hint}` : hint));
     this.hint.classList.toggle("problem-line", play.problem !== "");
   }
 
@@ -324,7 +336,7 @@ export class Cockpit {
     const { mates, mate } = this.play;
     const lines = mates.map(({ name, order }) => `${[name, ""].includes(mate) ? "▸" : " "} ${name} ${words(order)}`);
     const keys = `${this.keyOf("order_none")}–${this.keyOf("order_retreat")} order, ${this.keyOf("next_mate")} mate`;
-    setText(this.orders, [...lines, keys].join("\n"));
+    setText(this.orders, [...lines, this.input().device === "touch" ? "Tap: one mate" : keys].join("\n"));
     this.orders.hidden = mates.length === 0 || !this.play.alive || this.play.tutorial;
   }
 
@@ -407,9 +419,10 @@ export class Cockpit {
       const { reason, winner } = ended;
       const { team } = live.match.header.roster[live.pilot];
       const score = live.match.chunk?.score.slice(-2) ?? [];
-      const points = `${Array.from(score, pointsText).join(" : ")} zone points`;
+      const points = `${[team, 1 - team].map((side) => pointsText(score[side] ?? 0)).join(" : ")} zone points`;
       const against = play.opponent === "" ? "" : ` against ${policyName(play.opponent)}`;
       [title, text] = [resultLine(winner, reason, team), points + against];
+      if (play.problem) text += `. ${play.problem}`;
       if (this.aftermath.line) text += `. ${this.aftermath.line}`;
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
     else if (wait) ({ title, text } = wait);
@@ -419,9 +432,12 @@ export class Cockpit {
     if (ended !== this.told) this.showFigures(live);
     setText(this.cardTitle, title);
     setText(this.cardText, text);
-    this.cardButtons.watch.hidden = play.recording === null;
+    const { beginning, recording } = play;
+    const from = clockText(beginning / live.match.header.tick_hz);
+    setText(this.cardButtons.again, beginning > 0 ? `Again from ${from}` : "The same map again");
+    this.cardButtons.watch.hidden = this.cardButtons.download.hidden = recording === null;
     const offers = ended !== null && play.open && play.progress === "";
-    this.cardButtons.coach.hidden = !offers || play.recording === null || live.match.commanded !== undefined;
+    this.cardButtons.coach.hidden = !offers || recording === null || live.match.commanded !== undefined;
     this.cardButtons.again.hidden = !offers;
     this.cardButtons.next.hidden = !offers || this.challenge === "";
     this.cardButtons.leave.hidden = session?.paused === true && !ended && phase === "flying";

@@ -4,8 +4,9 @@ import { button, checkbox, dialog, el, field, option, setText, textButton } from
 import { SENSITIVITIES } from "./axes";
 import { COMMANDS, type Command, bindButton, bindKey, buttonLabel, keyLabel } from "./bindings";
 import type { PilotInput } from "./input";
+import { TOUCH_LINE } from "./touch";
 
-export const GROUPS = ["Move", "Weapons", "Pack", "Systems", "Session"] as const;
+export const GROUPS = ["Move", "Pack", "Weapons", "Session", "Systems"] as const;
 
 export class ControlsPanel {
   readonly root: HTMLElement;
@@ -39,7 +40,7 @@ export class ControlsPanel {
       this.warning,
       ...groups,
       this.axesGroup(),
-      el("p", { class: "key-note soft", text: "The mouse aims after a click in the picture. Touch has no controls." }),
+      el("p", { class: "key-note soft", text: `The mouse aims after a click in the picture. Touch: ${TOUCH_LINE}` }),
       this.note,
       textButton("Set the defaults", defaults, "button wide framed"),
     ]);

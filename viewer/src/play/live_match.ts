@@ -203,10 +203,11 @@ export class LiveMatch {
     this.change(frame.edits);
     const walked = before ? before.walked.slice() : new Float32Array(count);
     if (before) addWalk(walked, before.mech, mech);
+    const step = this.match.header.columns.find(({ name }) => name === "score")?.scale ?? 0.05;
     this.tick = frame.tick;
     this.frames.push({
       tick: frame.tick,
-      score: frame.score,
+      score: frame.score.map((points) => Math.round(points / step) * step), // as recorded
       tonnage: this.holders(),
       mech,
       walked,

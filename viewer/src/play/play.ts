@@ -30,6 +30,7 @@ const TRIES = 5; // attempts to find one that was just written
 const TRY_MS = 700;
 const INSETS = { left: 8, top: 64, right: 8, bottom: 64 }; // of the picture in the cockpit [CSS px]
 const PLAY_ICON = "M7 5v14l11-7zM3 5v14";
+const NOT_LISTED = "The recording is not listed yet; find it in the list of matches.";
 const WHAT_IF = "M6 3v8a5 5 0 0 0 5 5h7M15 13l3 3-3 3M6 3v18";
 
 /** Return the token in the address of a session, which is removed from it, else that of this tab. */
@@ -75,6 +76,7 @@ export class Play {
       showControls: () => this.showControls(),
       leave: () => this.leave(),
       watch: () => void this.watch(),
+      download: () => void this.download(),
       coach: () => void this.watch(true),
     });
     const { session, cockpit } = this;
@@ -95,7 +97,7 @@ export class Play {
       find: (source) => this.find(source),
       showGhosts: (match, ids, from) => void this.showGhosts(match, ids, from),
     });
-    this.coach = new CoachView(state, session, (source) => this.find(source), go);
+    this.coach = new CoachView(state, session, (source) => this.find(source), go, game === null);
     this.root = el("div", { class: "hud play" }, [
       cockpit.root,
       this.command.root,
@@ -105,7 +107,7 @@ export class Play {
     ]);
     this.dialogs = new Dialogs(this.root);
     this.tools = [
-      wordButton("Fly", "Take over here (Enter)", PLAY_ICON, () => this.openTakeOver(), "button worded"),
+      wordButton("Fly", "Fly: take over here (Enter)", PLAY_ICON, () => this.openTakeOver(), "button worded"),
       wordButton("What if", "What if? Continuations from here (;)", WHAT_IF, () => this.openWhatIf(), "button worded"),
     ];
   }
@@ -214,11 +216,19 @@ export class Play {
     const { recording, live, ended } = session;
     if (!recording || !live || !ended) return;
     const id = await this.find(recording);
-    if (id === null) return void (session.problem = "The recording is not listed yet; find it in the list of matches.");
+    if (id === null) return void (session.problem = NOT_LISTED);
     this.input.release();
     session.leave();
     this.toCoach = coached ? id : "";
     this.go(coached ? `#match=${id}&t=${ended.tick / live.match.header.tick_hz}` : `#match=${id}`);
+  }
+
+  private async download(): Promise<void> {
+    const { session, api } = this;
+    const { recording } = session;
+    const id = recording && (await this.find(recording));
+    if (!id) return void (session.problem = NOT_LISTED);
+    el("a", { attributes: { href: api.fileUrl(id), download: recording.file ?? "" } }).click();
   }
 
   /** Ask for the pilot's mistakes once their match is open. */

@@ -334,8 +334,13 @@ export class PlaySession {
     this.start({ opponent, mates: this.ladder.matesAgainst(opponent) });
   }
 
+  /** The tick at which the match began [tick]: 0, or the moment that was taken over. */
+  get beginning(): number {
+    return this.live?.match.header.parent?.tick ?? 0;
+  }
+
   restart(): void {
-    this.start({ source: {}, tick: 0, seat: this.seat });
+    this.start({ source: {}, tick: this.beginning, seat: this.seat });
   }
 
   get recording(): protocol.PlaySource | null {

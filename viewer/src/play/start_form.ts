@@ -14,6 +14,7 @@ export class StartForm {
   private readonly note = el("span", { class: "soft", attributes: { role: "status" } });
   private readonly watchNote = el("span", { class: "soft", attributes: { role: "status" } });
   private readonly fly: HTMLElement;
+  private readonly tutorial: HTMLButtonElement;
   private readonly rungs: readonly HTMLButtonElement[];
   private readonly game = el("select", { aria: { label: "Mechs of a team" } });
 
@@ -23,7 +24,8 @@ export class StartForm {
   ) {
     const rung = (name: string, opponent: string) => textButton(name, () => play.challenge(opponent), "button framed");
     this.rungs = play.ladder.opponents.map((name) => rung(name, name));
-    this.fly = el("div", { class: "ladder" }, [rung("Tutorial", TUTORIAL), ...this.rungs]);
+    this.tutorial = rung("Tutorial", TUTORIAL);
+    this.fly = el("div", { class: "ladder" }, [this.tutorial, ...this.rungs]);
     const parts = [el("h2", { text: "Fly a mech" }), this.note, this.fly];
     this.root = el("section", { class: "panel start-form", aria: { label: "Fly a mech" } }, parts);
     if (watch) this.addWatch(watch);
@@ -52,12 +54,14 @@ export class StartForm {
     const { climbed, opponents } = play.ladder;
     this.rungs.forEach((rung, i) => {
       setText(rung, i < climbed ? `✓ ${opponents[i]}` : opponents[i]);
-      rung.classList.toggle("primary", i === climbed);
+      rung.classList.toggle("primary", i === climbed && climbed > 0);
     });
+    this.tutorial.classList.toggle("primary", climbed === 0);
     for (const rung of this.fly.querySelectorAll("button")) rung.disabled = play.phase !== "ready";
     const next = opponents[climbed];
+    const first = climbed === 0 ? "New here? Begin with the tutorial." : `Your next opponent is ${next}.`;
     const order = next
-      ? `Opponents from weak to strong; your next one is ${next}. You fly with keyboard and mouse, gamepad or touch.`
+      ? `${first} Opponents stand from weak to strong. You fly with keyboard and mouse, gamepad or touch.`
       : "You have beaten every opponent of the ladder.";
     setText(this.note, play.problem || play.progress || (waits ? sessionProblem(play) : order));
     this.note.classList.toggle("problem-line", play.problem !== "");

@@ -14,6 +14,8 @@ export const TOUCH_WORDS: Partial<Record<Command, string>> = {
   ...{ pause: "The pause button" },
 };
 
+export const TOUCH_LINE = "Your left thumb walks, a drag elsewhere aims, tiles act while they are held.";
+
 export interface TouchHost {
   active(): boolean;
   heading(): number;

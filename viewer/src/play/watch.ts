@@ -105,7 +105,7 @@ export class Watch {
     } else if (this.shown) await session.refresh(this.shown);
     const { shown } = this;
     if (!message.over || !shown) return;
-    const id = await this.api.add(RUN, new File([message.watched.slice()], file));
+    const id = await this.api.add(RUN, new File([message.watched.slice()], file), false);
     Object.assign(shown, { id: id ?? shown.id, run: RUN, file });
   }
 

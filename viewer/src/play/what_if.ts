@@ -107,6 +107,7 @@ export class WhatIfPanel {
   private open(tick: number): void {
     const { match } = this.state;
     if (!match) return;
+    this.state.playing = false;
     this.play.reconnect();
     this.asks = tick;
     if (this.of !== match) {
@@ -121,6 +122,7 @@ export class WhatIfPanel {
 
   close(): void {
     this.root.hidden = true;
+    if (this.of) this.actions.showGhosts(this.of, [], 0);
   }
 
   update(): void {
