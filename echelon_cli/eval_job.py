@@ -92,7 +92,7 @@ def start(
         check_interfaces(meta, source.meta, str(target.path), name, "--with")
     # the result of a policy under a commander says nothing about the run
     home = run_of(target.path) if target.path and not target.commander else None
-    evaluated = replace(target, name=str(target.path or target.name))
+    evaluated = target if target.is_agent else replace(target, name=str(target.path or target.name))
     sources = {opponent.title if opponent else "": other, **others, evaluated.title: policy}
     led = {player.title: player for player in (evaluated, *opponents, *mates) if player.commander}
     for title, player in led.items():

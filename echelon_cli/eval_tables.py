@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from echelon.agent_files import AGENT
 from echelon.replay.match_text import ending_text
 from echelon.statistics import Estimate
 from echelon.telemetry.evaluations import EvaluationRow
@@ -20,7 +21,7 @@ def show_result(result: Result) -> None:
     for player, calls in result.get("commanders", {}).items():
         failed = f" (the first at {calls['first']})" if calls["failed"] else ""
         counts = f"{calls['calls']} calls, {calls['failed']} failed{failed}, {calls['slow']} slow"
-        output.print_line(f"orders of {player}: {counts}")
+        output.print_line(f"{'decisions' if player.startswith(AGENT) else 'orders'} of {player}: {counts}")
 
 
 def show_matrix(result: Result) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from echelon import champion
+from echelon.agent_files import AGENT
 from echelon.config.opponents import COMMANDER, PILOT, SCRIPTED, PilotSkill, level_of, split_commander
 from echelon.jobs.config_layers import ConfigError, did_you_mean
 from echelon.runs import RunNotFoundError
@@ -33,6 +34,10 @@ class Player:
     def title(self) -> str:
         pilot = self.name if self.path else f"{SCRIPTED}:{self.name}"
         return f"{COMMANDER}{self.commander}{PILOT}{pilot}" if self.commander else pilot
+
+    @property
+    def is_agent(self) -> bool:
+        return self.name.startswith(AGENT)
 
     @property
     def is_mean(self) -> bool:

@@ -100,7 +100,8 @@ class LocalPlayer:
         with policy_runner:
             for result in play(plan, [Pairing(f.number, f.seed, False) for f in batch.fixtures], session):
                 take(result.pairing.number, match_record(result, plan))
-        return Played(stopped=session.stopped, replays=session.replays, warnings=session.recording_errors)
+        warnings = [*session.recording_errors, *policy_runner.reports()]
+        return Played(stopped=session.stopped, replays=session.replays, warnings=warnings)
 
 
 def match_record(result: MatchResult, plan: MatchPlan) -> MatchRecord:

@@ -21,6 +21,7 @@ from echelon.actions import ORDER_NAMES, Order
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.env.observe.orders import check_order
+from echelon.rl.agent_process import Calls as Calls
 from echelon.sim.arsenal import CHASSIS
 
 COMMAND_S = 1.0
@@ -67,22 +68,6 @@ def require_orders(env: EnvConfig, name: str) -> None:
         raise ValueError(
             f"policy {name!r} observes no orders, expected a level or a policy trained with env.observe_orders=true"
         )
-
-
-@dataclass(frozen=True)
-class Calls:
-    """Counts of calls."""
-
-    calls: int = 0
-    failed: int = 0
-    slow: int = 0
-    """Calls that took ``SLOW_S`` or longer."""
-    first: str = ""
-    """When and why the first one failed."""
-
-    def __add__(self, other: "Calls") -> "Calls":
-        failed, slow = self.failed + other.failed, self.slow + other.slow
-        return Calls(self.calls + other.calls, failed, slow, self.first or other.first)
 
 
 @dataclass

@@ -90,6 +90,11 @@ class PolicyRunner(Protocol):
         """Whether policies play their mean actions."""
         ...
 
+    @property
+    def may_need_scripts(self) -> bool:
+        """Whether scripted pilots may have to fly in a policy's place."""
+        ...
+
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         """Assign policies to matches that start: pairing, blue and red by environment; other environments continue."""
 

@@ -194,11 +194,13 @@ class _MatchLoop:
             arrays[name][mask] = -1 if name in statistics.INITIALLY_UNSET else 0
         for name, values in arrays.items():
             batch.set(name, values)
-        self._program = "decision" if arrays["script"].any() else "after_pilots"
         batch["weapon_prob"].fill_(self.plan.weapon_prob)
-        if self.session.policy_runner is not None:
+        runner = self.session.policy_runner
+        if runner is not None:
             seats = {e: (pairing, self.plan.sides(pairing)) for e, pairing in starting.items()}
-            self.session.policy_runner.start_matches(self.engine, seats)
+            runner.start_matches(self.engine, seats)
+        scripted = arrays["script"].any() or (runner is not None and runner.may_need_scripts)
+        self._program = "decision" if scripted else "after_pilots"
         self.engine.clear(mask)
         self.engine.reset(mask=mask)
         self._running |= starting

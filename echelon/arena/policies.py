@@ -21,6 +21,7 @@ from echelon.config import require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.host_program import ACTING_ROWS, HostPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.outside import ProcessPolicy
 from echelon.rl.traced_policy import Act, TracedPolicies
 
 BLOCK_ROWS = (160, 40)
@@ -117,6 +118,8 @@ class GroupedPolicies:
         """Device of observations and actions."""
         self.actions = torch.zeros((rows, action_dim), device=self.device)
         self.nonfinite = torch.zeros(rows, dtype=torch.bool, device=self.device)
+        self.lost = torch.zeros(rows, dtype=torch.bool)
+        """Rows that acted in the last step for an agent in whose place a scripted pilot has to fly."""
         self._policy_of: list[FlatPolicy | None] = [None] * rows
         self._states: dict[torch.device, LSTMState] = {}
         self._fresh = torch.ones(rows, device=self.device)
@@ -146,6 +149,7 @@ class GroupedPolicies:
         chosen = torch.as_tensor(rows, dtype=torch.long, device=self.device)
         self._fresh[chosen] = 1.0
         self.nonfinite[chosen] = False
+        self.lost[chosen.cpu()] = False
         for device, state in self._states.items():
             for part in state:
                 part[:, chosen.to(device)] = 0.0
@@ -183,6 +187,7 @@ class GroupedPolicies:
         ``noise [N, W]`` is standard normal; each policy uses the columns it needs. Without noise policies use their
         mean action. Actions that are not finite become 0 and their rows are marked in ``nonfinite``.
         """
+        self.lost.zero_()
         blocks = self._grouped(stochastic=noise is not None, acting=acting)
         waiting = iter(blocks)
 
@@ -225,6 +230,8 @@ class GroupedPolicies:
         while len(rows):
             if isinstance(act, HostPolicy):
                 size = min(len(rows), ACTING_ROWS)
+            elif isinstance(policy, ProcessPolicy):
+                size = len(rows)
             else:
                 size = next((size for size in BLOCK_ROWS if size <= len(rows)), BLOCK_ROWS[-1])
             part, rows = rows[:size], rows[size:]
@@ -256,6 +263,8 @@ class GroupedPolicies:
         fresh = self._fresh.index_select(0, rows).to(block.device)
         action, after = block.act(block_obs, before, fresh, draw)
         valid = rows[: block.count]
+        if isinstance(policy, ProcessPolicy):
+            self.lost[valid.cpu()] = policy.lost.cpu()
         if self.chances is not None:
             chances = policy.estimate(block_obs, before, fresh)[1]
             self.chances[valid] = chances[: block.count].float().to(self.device)

@@ -11,11 +11,14 @@ import torch
 import warp as wp
 
 from echelon.actions import TARGET_DIM
+from echelon.agents import heuristic
 from echelon.arena.contest import BLUE, RED, MatchPlan, Pairing, Pilot
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
 from echelon.env.engine import Engine
+from echelon.rl.agent_process import STAND_IN
 from echelon.rl.build import FlatPolicy
 from echelon.rl.fitting import fitted
+from echelon.rl.outside import ProcessPolicy
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 
 NOISE_DECISIONS = 32
@@ -60,12 +63,17 @@ class PolicyRows:
     def act(self, rows: torch.Tensor, sampled: Iterable[int], *, dead: bool = False) -> None:
         """Write the actions of rows whose policies fly, with noise in the environments ``sampled``, else the mean.
 
-        On a CPU mechs that died keep their last action, except with ``dead``.
+        On a CPU mechs that died keep their last action, except with ``dead``. A scripted pilot flies those of agents
+        that failed too often.
         """
         acting = None if dead or self._obs.is_cuda else self._batch.numpy("alive").reshape(-1) != 0
         actions = self.grouped.act(self._obs[0], self._noise(list(sampled)), acting)
         rows = rows.to(actions.device)
         self._actions.index_copy_(0, rows, actions.index_select(0, rows))
+        if bool(self.grouped.lost.any()):
+            script = self._batch.numpy("script").copy()
+            script.reshape(-1)[self.grouped.lost.numpy()] = heuristic.script_of(STAND_IN)
+            self._batch.set("script", script)
 
     def _noise(self, envs: Sequence[int]) -> torch.Tensor | None:
         """Return this decision's noise ``[N, W]``; None for mean actions."""
@@ -100,6 +108,7 @@ class GroupedPolicyRunner:
         self._assigned: dict[int, dict[str, list[int]]] = {}
         """Rows by policy, by environment."""
         self._rows = torch.zeros(0, dtype=torch.long)
+        self._agents: set[ProcessPolicy] = set()
 
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         if self._engine is not engine:
@@ -123,9 +132,20 @@ class GroupedPolicyRunner:
             pilot = self.plan.pilots[name]
             policy = self.cache.fetch(name, lambda _, pilot=pilot: checked_policy(self.load(pilot), engine))
             self.policies().assign(rows, policy)
+            if isinstance(policy, ProcessPolicy):
+                self._agents.add(policy)
             row_of.reshape(-1)[rows] = rows
         self._update_rows()
         engine.batch.set("row_of", row_of)
+
+    @property
+    def may_need_scripts(self) -> bool:
+        """Whether scripted pilots may have to fly for an agent."""
+        return bool(self._agents)
+
+    def reports(self) -> list[str]:
+        """Return a line for each agent that failed since the last call."""
+        return list(filter(None, (agent.packs.report() for agent in self._agents)))
 
     def _release(self, env: int) -> None:
         assigned = self._assigned.pop(env, {})

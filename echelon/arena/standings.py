@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon import champion
+from echelon.agent_files import AGENT, agent_file
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
 from echelon.arena.league import KINDS, check_kind, entries_called
 from echelon.arena.store import Store, StoreError, league_path
@@ -238,7 +239,9 @@ def policy_path(name: str, what: str = "policy") -> Path:
     """Return the path of the policy that ``name`` refers to; ``RunNotFoundError`` calls it ``what``."""
     if name == champion.NAME:
         return champion.FOLDER
-    if Path(name).exists():
+    if name.startswith(AGENT):
+        return agent_file(name.removeprefix(AGENT))
+    if Path(name := name.removeprefix("onnx:")).exists():
         return Path(name).absolute()
     try:
         return find_run(name).root

@@ -103,6 +103,8 @@ def run_folder(path: Path) -> Path | None:
 
 
 def display_name(path: Path, meta: dict[str, Any]) -> str:
+    if meta.get("kind") == "outside":
+        return str(meta["name"])
     run = run_folder(path)
     words = "-".join(run.name.split("-")[-2:]) if run is not None else path.stem
     return f"{words} u{int(meta.get('update', 0))}"

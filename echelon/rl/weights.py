@@ -19,6 +19,7 @@ from echelon.files import error_text
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import FORMAT_VERSION, find_checkpoint
 from echelon.rl.messages import Messages
+from echelon.rl.outside import read_outside
 from echelon.rl.tensor_files import load_metadata, load_tensors, read_file
 from echelon.state_files import open_regular
 from echelon.validation import validated
@@ -104,6 +105,8 @@ def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedP
     """Return the policy of a checkpoint, a run (its best, else newest checkpoint), a policy folder or exported file."""
     path = Path(path)
     if path.is_file():
+        if outside := read_outside(path):
+            return LoadedPolicy(*outside)
         meta, weights = _read_export(path)
         return LoadedPolicy(policy_from(meta, weights, device), meta)
     checkpoint = find_checkpoint(path)

@@ -19,6 +19,7 @@ from torch import Tensor
 from echelon.agents import heuristic
 from echelon.config import require
 from echelon.env.engine import Engine
+from echelon.rl.agent_process import STAND_IN
 from echelon.training.episode_log import EpisodeLog
 from echelon.training.map_pool import FixedMaps
 from echelon.training.runtime.devices import upload
@@ -200,6 +201,10 @@ class PilotControl:
         """
         self._teacher_script = np.asarray(_script_of(skill) * mechs)
         self._set_scripts()
+
+    def take_over(self, mechs: torch.Tensor) -> None:
+        """Let level ``STAND_IN`` fly mechs to the end of their episodes: ``mechs [k]`` of all ``[E * M]``."""
+        self._script.view(-1)[mechs] = heuristic.script_of(STAND_IN)
 
     def label(self) -> None:
         """Write what scripted pilots and teacher do in this state into the actions.

@@ -23,6 +23,7 @@ from echelon.config.seeds import eval_seeds
 from echelon.env.layout import obs_dim
 from echelon.replay.header import TeamInfo
 from echelon.rl.fitting import fitted
+from echelon.rl.outside import ProcessPolicy
 from echelon.rl.weights import LoadedPolicy, load_policy
 from echelon.telemetry.events import EvalStats, EventEval
 from echelon.training.batched_env import BatchedEnv
@@ -45,7 +46,7 @@ class PlayedPart:
     results: tuple[EpisodeResult, ...]
     duration_s: float
     commanders: Mapping[str, Calls] = field(default_factory=dict)
-    """Calls of commanders, by name of the player."""
+    """Calls of commanders and agents, by name of the player."""
 
 
 class EvalMatches:
@@ -154,7 +155,11 @@ class EvalMatches:
         teamwork = watcher.results() if watcher else [None] * len(counts)
         results = [episode_result(r, layout, counts[r.env], replays.get(r.env, "")) for r in records]
         results = [replace(each, teamwork=teamwork[r.env]) for each, r in zip(results, records, strict=True)]
-        return tuple(results), staff.calls()
+        calls = staff.calls()
+        for name, loaded in ((self.plan.target, self.policy), (part.opponent, self.other)):
+            if loaded and isinstance(loaded.policy, ProcessPolicy):
+                calls[name] = loaded.policy.packs.take_calls()
+        return tuple(results), calls
 
     def _commanders(self, part: EvalPart, batch: BatchedEnv, pilot: Any) -> list[tuple[str, Commander]]:
         """Return the commanders of a part with the players that they lead: each commands what its player controls."""
@@ -253,11 +258,11 @@ class EvalMatches:
         return {"teamwork": summary(self.plan.conditions, results)} if self.plan.mates else {}
 
     def commanders(self, played: Mapping[EvalPart, PlayedPart]) -> dict[str, Any]:
-        """Return the calls of each commander as plain values; empty for a plan without commanders."""
-        found = {player: Calls() for player in self.plan.commanders}
+        """Return the calls of each commander and agent as plain values; empty for a plan without them."""
+        found: dict[str, Calls] = {}
         for part in played.values():
             for player, calls in part.commanders.items():
-                found[player] += calls
+                found[player] = found.get(player, Calls()) + calls
         return {"commanders": {player: asdict(calls) for player, calls in found.items()}} if found else {}
 
     def matrix(self, played: Mapping[EvalPart, PlayedPart]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
+from echelon.rl.outside import ProcessPolicy
 from echelon.rl.traced_policy import trace_act
 from echelon.telemetry.events import EvalStats as EvalStats
 from echelon.telemetry.events import EventEval
@@ -141,6 +142,8 @@ def play_episodes(
             observer.before_step(functools.partial(_estimates, policy, env, state, done))
         action, state = act(env.rows.obs[0], state, done, noise)
         env.rows.act(action)
+        if isinstance(policy, ProcessPolicy):
+            env.pilots.take_over(env.rows.agent[policy.lost])
         if opponents is not None:
             opponents.act()
         env.step(0)

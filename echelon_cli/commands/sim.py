@@ -117,7 +117,9 @@ def sim(
             policy_runner=policy_runner, commanders=commanders,
         )  # fmt: skip
         found = _play(contest, session, first, record == RECORD_UPSETS, quiet=as_json)
-    found["note"] = "; ".join(filter(None, (note, *(commander.report() for commander in commanders.values()))))
+        reports = [commander.report() for commander in commanders.values()]
+        reports += policy_runner.reports() if policy_runner else []
+    found["note"] = "; ".join(filter(None, (note, *reports)))
     if as_json:
         output.show_json(found)
     else:

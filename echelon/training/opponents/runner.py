@@ -19,6 +19,7 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.outside import ProcessPolicy
 from echelon.rl.traced_policy import Act, TracedPolicies
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.opponents.pool import SEED_OFFSET, SELF, OpponentSource, level_of
@@ -272,6 +273,8 @@ class OpponentRunner:
             action, after = act(obs, before, self.done[rows], draw)
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         mechs.flat_actions[mechs.agent[rows]] = action.float()
+        if isinstance(policy, ProcessPolicy):
+            self.env.pilots.take_over(mechs.agent[rows][policy.lost])
 
     @torch.inference_mode()
     def _act_in_schedule(self) -> None:
