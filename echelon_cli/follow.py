@@ -29,7 +29,7 @@ from echelon.telemetry.events import (
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli import output
-from echelon_cli.listing import opponent_name
+from echelon_cli.listing import opponent_name, trial_text
 from echelon_cli.output import count, duration, measured, percent, print_line
 
 POLL_S = 0.25
@@ -173,23 +173,24 @@ def round_line(event: EventRound) -> str:
 
 
 def rung_line(event: EventRung) -> str:
-    where = f"trial {event.trial:>3}  rung {event.rung + 1}"
+    where = trial_text(event)
     if event.state != "evaluated":
         return f"{where}  {event.state}: {event.message}"
     bounds = output.interval(event.low, event.high)
     value = measured(event.value) if bounds == "-" else f"{percent(event.value)} [{bounds}]"
     against = f" against {opponent_name(event.opponent)}" if event.opponent else ""
-    return f"{where}  {value}{against} at {count(event.global_step)} steps; {percent(event.progress)} of the sweep"
+    return f"{where}  {value}{against} at {count(event.global_step)} steps; {percent(event.progress)} done"
 
 
 def fresh_line(event: EventFresh) -> str:
-    where = f"trial {event.trial:>3}  best at rung {event.rung + 1}, on fresh seeds: "
-    where = "the target against itself: " if event.is_usual else where
+    where = "target against itself" if event.is_usual else trial_text(event)
     if event.state != "evaluated":
-        return f"{where}{event.state}: {event.message}"
+        return f"{where}  {event.state}: {event.message}"
+    if event.is_usual:
+        return f"{where}  recorded {event.episodes} matches, its usual behaviour"
     mean = f"{percent(event.win_rate)} [{output.interval(event.win_low, event.win_high)}]"
     sampled = f"{percent(event.sampled_win_rate)} [{output.interval(event.sampled_low, event.sampled_high)}]"
-    return f"{where}{mean} mean, {sampled} sampled"
+    return f"{where}  best, on fresh seeds: {mean} mean, {sampled} sampled"
 
 
 def batch_line(event: EventEvalBatch) -> str:

@@ -17,7 +17,7 @@ from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.replay.schema import SUFFIX
 from echelon.runs import RunPaths, policy_name, read_json
 from echelon.telemetry.evaluations import ladder_score, read_evaluations
-from echelon.telemetry.events import EventAlert
+from echelon.telemetry.events import EventAlert, EventFresh, EventRung
 from echelon.telemetry.latest import SEARCHED_LISTED, read_latest
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
@@ -42,9 +42,6 @@ GAME_OPTIONS = (
 
 ALERT_LIFETIME_S = 3600.0
 """Time for which an alert is shown in lists of runs [s]."""
-
-RUNG_WORDS = {"started": "in", "evaluated": "after", "failed": "failed in"}
-"""Where a trial of a sweep is, by the state of its newest rung."""
 
 SCRIPTED = "heuristic:"
 """Prefix of the scripted levels, which lists leave out."""
@@ -222,6 +219,12 @@ def _policy(paths: RunPaths, seen: RunSnapshot) -> str:
     return policy_name(f"update {seen.evals[-1].update}" if run and seen.evals else run or target, run)
 
 
+def trial_text(event: EventRung | EventFresh) -> str:
+    """Return where a trial of a sweep, or an attacker of a red team, is."""
+    where = f"attacker {event.trial} at {event.share:.0%}"
+    return where if event.share else f"trial {event.trial} rung {event.rung + 1}"
+
+
 def _done(paths: RunPaths, kind: str, seen: RunSnapshot) -> str:
     """Return what a job other than training has done, in the unit of its kind."""
     if (played := seen.round) is not None:
@@ -229,7 +232,7 @@ def _done(paths: RunPaths, kind: str, seen: RunSnapshot) -> str:
     if seen.batches:
         return f"{seen.batches[-1].played} of {seen.batches[-1].matches} matches"
     if (rung := seen.rung) is not None:
-        return f"trial {rung.trial} {RUNG_WORDS.get(rung.state, rung.state)} rung {rung.rung + 1}"
+        return f"{trial_text(rung)}: {rung.state}"
     if has_plan(kind):
         return ""
     try:

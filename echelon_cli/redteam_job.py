@@ -14,10 +14,9 @@ from echelon.config.presets import PRESETS, get_preset
 from echelon.jobs.config_layers import DEFAULT_PRESET, ConfigError, default_values, flatten, resolve, unflatten
 from echelon.jobs.evaluations import PolicySource, open_policy
 from echelon.jobs.spec import new_spec, read_spec
-from echelon.jobs.sweeps.fresh import POLICY
 from echelon.jobs.sweeps.plan import Attack, SweepPlan, Variant, configuration, plan_from
 from echelon.jobs.sweeps.results import read_report
-from echelon.runs import LATEST, RunPaths, create_run, find_run
+from echelon.runs import LATEST, RunPaths, command, create_run, find_run
 from echelon_cli import job, output, sweep_job
 from echelon_cli.tui.format import short_run_id
 
@@ -35,16 +34,12 @@ KEPT = ("preset", "num_envs", "bank_maps", "bank_spare", "bank_refresh_every", "
 """What attackers take from the configuration of the target besides sections; the rest are defaults."""
 ATTACKER = {
     "ppo.lr": 3e-4, "ppo.lr_schedule": "none", "ppo.kl_lr_target": 0.01, "opponents.mix.scripted": 0.0,
-    "opponents.mix.champion": 1.0, "eval.skill": "champion", "eval.every_updates": 0, "eval.at_start": False,
+    "opponents.mix.champion": 1.0, "eval.skill": "champion", "eval.every_updates": 0, "eval.at_start": True,
     "eval.record_seeds": 4,
 }  # fmt: skip
 """Values of all attackers. Those from the target begin where it ended, so their learning rate is small and bounded."""
 OWN = ("total_steps", "start_from", "opponents.champion", "eval.skill", "eval.every_updates", "pause_steps", "nproc")
 """Fields that the red team decides alone."""
-AUX_COEF = 0.01
-"""Coefficient where another policy has a head that predicts observations, and the target has none."""
-VALUE_ATTACK = 1.0
-"""Weight of ``opponents.value_attack`` for attackers that start so."""
 NEW_NETWORK = {"start_from": "", "ppo.lr": 1e-3}
 
 
@@ -73,7 +68,7 @@ def prepare(
     base, copies = _base(target.meta, {**(overrides or {}), **own_values}), {copy: target}
     starts: dict[str, dict[str, Any]] = {
         FROM_TARGET: {"start_from": str(copy)},
-        FROM_VALUE: {"start_from": str(copy), "opponents.value_attack": VALUE_ATTACK},
+        FROM_VALUE: {"start_from": str(copy), "opponents.value_attack": 1.0},
         FROM_NOTHING: NEW_NETWORK,
     }
     variants = []
@@ -104,7 +99,8 @@ def shares_of(text: str) -> list[float]:
     except ValueError:
         found = []
     if not found or not all(0 < share <= 100 for share in found):
-        raise ConfigError(f"--shares is {text!r:.80}, expected percentages of the training; try {SHARES}")
+        expected = f"expected percentages above 0, since 0 is always measured; try {SHARES}"
+        raise ConfigError(f"--shares is {text!r:.80}, {expected}")
     return found
 
 
@@ -161,13 +157,12 @@ def _network(meta: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
     """Return the values of a policy's network that differ from those of the target's."""
     network = flatten(meta["model_cfg"], "model.")
     if bool(meta.get("predict")) != (base["ppo.aux_coef"] > 0):
-        network["ppo.aux_coef"] = AUX_COEF * bool(meta.get("predict"))
+        network["ppo.aux_coef"] = 0.01 * bool(meta.get("predict"))  # the head that predicts observations
     return {key: value for key, value in network.items() if base.get(key, value) != value}
 
 
 def start(name: str, observers: Observers | None = None, *, as_json: bool = False, **options: Any) -> Follower:
     """Start a red team with the ``options`` of ``prepare`` and return its follower; it keeps copies of the policies."""
-    from echelon.jobs.observers import write_observers
     from echelon_cli.redteam_tables import plan_lines
 
     paths = create_run(PRESET)
@@ -175,40 +170,42 @@ def start(name: str, observers: Observers | None = None, *, as_json: bool = Fals
         plan, copies = prepare(name, paths.root.absolute(), **options)
         for copy, source in copies.items():
             source.copy(copy)
-        if observers is not None:
-            write_observers(paths, observers)
     for line in () if as_json else plan_lines(plan):
         output.print_line(line, style="dim")
     plan = replace(plan, group=short_run_id(paths.id))
-    follower = job.start(
-        paths, new_spec("sweep", {"preset": PRESET, "sweep": asdict(plan)}, {}), as_json=as_json, live=True
-    )
-    assert follower is not None
-    return follower
+    return sweep_job.launch(paths, {"preset": PRESET, "sweep": asdict(plan)}, observers, as_json, is_new=True)
 
 
-def harden(name: str, *, as_json: bool = False) -> Follower:
-    """Start a league run from the target of a red team, with its best attackers as exploiters; return its follower."""
+def harden(name: str, steps: int | None, overrides: Mapping[str, Any], *, as_json: bool = False) -> Follower:
+    """Start a league run from the target of a red team, with its attackers as exploiters; return its follower.
+
+    It trains for ``steps``, by default as long as the target did.
+    """
     from echelon.arena.submit import submit
     from echelon_cli.arena_job import open_league
 
     paths = find(name)
     plan, report = plan_from(read_spec(paths).config["sweep"]), read_report(paths)
-    best = {point.run: point for point in report.curve if point.mean}
-    if not best:
-        raise ConfigError(f"red team {paths.id!r} has evaluated no attacker on fresh seeds, expected one")
+    trained = [each for each in report.attackers if each.rates]
+    if not trained:
+        raise ConfigError(f"red team {paths.id!r} has evaluated no attacker yet, expected one")
     game = {f"{section}.{key}": x for section in ("env", "model") for key, x in flatten(plan.base[section]).items()}
     base = {**flatten(asdict(get_preset(LEAGUE))), **game, "ppo.gamma": game["env.gamma"], "max_minutes": 0.0}
-    base |= {"total_steps": report.attack.steps or report.attack.rungs[-1], "device": plan.base["device"]}
-    start_from = {"start_from": str((paths.root / report.attack.policy).absolute())}
-    resolved, run = resolve(base=unflatten(base), overrides=start_from), create_run(LEAGUE)
+    base |= {"total_steps": steps or report.attack.steps or report.attack.rungs[-1], "device": plan.base["device"]}
+    fixed = {"start_from": str((paths.root / report.attack.policy).absolute())}
+    resolved, run = resolve(base=unflatten(base), overrides={**overrides, **fixed}), create_run(LEAGUE)
     with job.kept_if_started(run):
         with open_league(create=True) as store:
-            for point in best.values():
-                policy, label = paths.root.parent / point.job / POLICY, f"{short_run_id(paths.id)} {point.name}"
-                submit(store, policy, kind="exploiter", label=label, target=run.id)
+            for each in trained:
+                label = f"{short_run_id(paths.id)} {each.name}"
+                submit(store, paths.root.parent / each.run, kind="exploiter", label=label, target=run.id)
         follower = job.start(run, new_spec("train", resolved.nested(), resolved.provenance), as_json=as_json)
     assert follower is not None
+    told = (
+        f"{output.count(resolved.values['total_steps'])} steps against {len(trained)} attackers; then attack it alike:"
+    )
+    if not as_json:
+        output.print_line(f"{told} {command('redteam', run.id, '--steps', report.attack.rungs[-1])}", style="dim")
     return follower
 
 

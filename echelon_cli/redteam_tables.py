@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from echelon.runs import command
+from echelon.runs import RunNotFoundError, command, find_run
+from echelon.telemetry.latest import read_latest
 from echelon_cli import output
 from echelon_cli.listing import shown_id
 
@@ -22,10 +24,17 @@ def plan_lines(plan: SweepPlan) -> list[str]:
     rungs = ", ".join(map(output.count, attack.rungs))
     own = f", which trained for {output.count(attack.steps)} steps" if attack.steps else ""
     where = f" through {plan.launcher}" if plan.launcher else ""
+    took = ""
+    with contextlib.suppress(RunNotFoundError):
+        if (last := read_latest(find_run(attack.target).metrics).update) and last.global_step:
+            starts = 10.0 * (plan.repeated + 1) * plan.rungs  # each some 10 s
+            seconds = starts + plan.planned_work * last.elapsed_s / last.global_step
+            took = f"; about {output.duration(seconds)} with evaluations, at the target's speed"
     return [
         f"attackers of {attack.target}{own}: {plan.seeds} from each of {kinds}",
-        f"evaluated at {rungs} steps on {plan.base['eval']['seeds']} seeds, the best one on {attack.seeds} fresh seeds",
-        f"{output.count(plan.planned_steps)} steps in all, {plan.at_once} at once{where}",
+        f"evaluated before training and at {rungs} steps on {plan.base['eval']['seeds']} seeds",
+        f"the best one at each of these steps plays again, on {attack.seeds} fresh seeds",
+        f"{output.count(plan.planned_steps)} steps in all, {plan.at_once} at once{where}{took}",
     ]
 
 
@@ -50,18 +59,19 @@ def show_report(report: RedTeamReport) -> None:
     output.print_line(f"{note} attacker, and of all until there", style="dim")
     rows = [
         (str(each.number), each.name, str(each.seed),
-         *(f"{value} ({bounds})" for value, bounds in map(rate_cells, each.rates)),
+         *(f"{value} ({bounds})" for value, bounds in map(rate_cells, (each.before, *each.rates))),
          *[""] * (len(shares) - len(each.rates)), shown_id(each.run))
         for each in report.attackers
     ]  # fmt: skip
-    columns, right = ("attacker", "from", "seed", *shares, "run"), ("attacker", "seed", *shares)
+    columns, right = ("attacker", "from", "seed", "0%", *shares, "run"), ("attacker", "seed", "0%", *shares)
     output.show_table(columns, rows, right=right, optional=("run", "seed"), title="")
     failed = [(f"attacker {each.number}", each.message) for each in report.attackers]
     failed += [(f"evaluation {point.job}", point.message) for point in report.curve]
     for what, message in failed:
         if message:
             output.print_line(f"{what} failed: {message}", style="dim")
-    output.print_line(f"win rates with mean actions on the {report.seeds} seeds that choose the best one", style="dim")
+    text = f"win rates with mean actions on the {report.seeds} seeds that choose the best one; 0%: before training"
+    output.print_line(text, style="dim")
     if report.strongest:
         output.print_line(strongest_text(report.strongest), style="bold")
     if report.exploit:
@@ -70,8 +80,9 @@ def show_report(report: RedTeamReport) -> None:
 
 
 def strongest_text(point: CurvePoint) -> str:
-    mean, sampled = (f"{value} ({bounds})" for value, bounds in map(rate_cells, (point.mean, point.sampled)))
-    return f"the strongest attacker wins {mean} with mean actions, {sampled} with sampled ones"
+    mean, before, sampled = ("{} ({})".format(*rate_cells(r)) for r in (point.mean, point.before, point.sampled))
+    where = f"strongest attacker, from {point.name} at {point.share:.0%}"
+    return f"{where}: {mean}, {before} before: {point.added}; sampled {sampled}"
 
 
 def rate_cells(rate: Estimate | None) -> tuple[str, str]:

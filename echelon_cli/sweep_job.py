@@ -116,7 +116,7 @@ def start(plan: SweepPlan, observers: Observers | None = None, *, as_json: bool 
 
     paths = create_run(PRESET)
     plan = replace(plan, group=plan.group or short_run_id(paths.id))
-    return _launch(paths, {"preset": PRESET, "sweep": asdict(plan)}, observers, as_json, is_new=True)
+    return launch(paths, {"preset": PRESET, "sweep": asdict(plan)}, observers, as_json, is_new=True)
 
 
 def resume(
@@ -128,10 +128,10 @@ def resume(
     if at_once is not None:
         plan = plan_from({**asdict(plan_from(config.get("sweep"))), "at_once": at_once})
         config = {**config, "sweep": asdict(plan)}
-    return _launch(paths, config, observers, as_json)
+    return launch(paths, config, observers, as_json)
 
 
-def _launch(
+def launch(
     paths: RunPaths, config: dict[str, Any], observers: Observers | None, as_json: bool, is_new: bool = False
 ) -> Follower:
     """Launch the process of a sweep; notifications report the sweep, mirrors the curves of its trials."""

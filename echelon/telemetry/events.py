@@ -456,10 +456,14 @@ class EventRung(Event):
     trial: int
     rung: int
     """Number of the rung, from 0."""
+    share: float = 0.0
+    """Part of an attacker's training at the rung; 0 in a sweep."""
     state: str
     """started, evaluated or failed."""
     global_step: int = 0
     """Learner agent-steps at the evaluation."""
+    before: list[float] = field(default_factory=list)
+    """Win rate of an attacker before its training, and the bounds of its 95 % interval."""
     value: float = math.nan
     """Metric of the sweep; NaN unless evaluated."""
     low: float = math.nan
@@ -470,7 +474,7 @@ class EventRung(Event):
     opponent: str = ""
     message: str = ""
     done: int = 0
-    """Learner agent-steps of the rungs reached so far by all trials."""
+    """Learner agent-steps of the rungs reached so far by all trials, and of a red team the time of evaluations."""
     planned: int = 0
     """The same at the end of the sweep."""
 
@@ -489,6 +493,7 @@ class EventFresh(Event, EvalStats):
     episodes: int = 0
     trial: int
     rung: int
+    share: float = 0.0
     state: str
     """started, evaluated or failed."""
     is_usual: bool = False

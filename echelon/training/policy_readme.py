@@ -17,12 +17,12 @@ def policy_readme(
     *,
     preset: str = "",
     has_match: bool = False,
-    attacks: Sequence[tuple[str, str, Estimate, Estimate]] = (),
+    attacks: Sequence[tuple[str, str, Estimate | None, Estimate, Estimate]] = (),
 ) -> str:
     """Return the card as Markdown with YAML metadata; ``rows`` are evaluations of this checkpoint on held-out seeds.
 
     ``attacks`` are the best attackers of a red team: steps of all attackers, what it started from, and its win rates
-    with mean and with sampled actions.
+    before training, with mean and with sampled actions.
     """
     env = env_config_of(manifest)
     world, team = env.world, env.team_size
@@ -110,17 +110,18 @@ def _results(rows: Sequence[EvaluationRow]) -> list[str]:
     return table
 
 
-def _attacks(attacks: Sequence[tuple[str, str, Estimate, Estimate]]) -> list[str]:
+def _attacks(attacks: Sequence[tuple[str, str, Estimate | None, Estimate, Estimate]]) -> list[str]:
     if not attacks:
         return []
-    rows = [(steps, _plain(name), _rate(mean), _rate(sampled)) for steps, name, mean, sampled in attacks]
+    rows = [(steps, _plain(name), *map(_rate, rates)) for steps, name, *rates in attacks]
     return [
         "## Exploitability",
         "",
-        "Win rates against this policy of the best attacker that was trained against it, on fresh seeds.",
+        "Win rates against this policy of the best attacker that was trained against it, on fresh seeds,"
+        " and with mean actions before its training.",
         "",
-        "| Steps of all attackers | Best attacker from | Mean actions | Sampled actions |",
-        "|---:|---|---:|---:|",
+        "| Steps of all attackers | Best attacker from | Before training | Mean actions | Sampled actions |",
+        "|---:|---|---:|---:|---:|",
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
     ]

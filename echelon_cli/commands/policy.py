@@ -175,7 +175,7 @@ def _attacks(identity: str) -> list[Any]:
             report = read_report(paths)
             found = [point for point in report.curve if point.mean and point.sampled]
             if report.attack.checkpoint == identity and found:
-                return [(f"{p.all_steps:,}", p.name, p.mean, p.sampled) for p in found]
+                return [(f"{p.all_steps:,}", p.name, p.before, p.mean, p.sampled) for p in found]
     return []
 
 

@@ -22,7 +22,8 @@ def redteam(
         str, option("--shares", "Evaluate attackers at these percentages of the policy's own training.", "LIST")
     ] = redteam_job.SHARES,
     steps: Annotated[
-        int | None, option("--steps", "Learner agent-steps that are 100 percent; default: the policy's own.", min=1)
+        int | None,
+        option("--steps", "Learner agent-steps of an attacker or of --harden; default: the policy's.", min=1),
     ] = None,
     origins: Annotated[
         list[str] | None,
@@ -49,7 +50,7 @@ def redteam(
     out: Annotated[Path | None, option("--out", "Write --show's report as one HTML page.", "FILE", short="-o")] = None,
     force: options.Force = False,
     harden: Annotated[
-        str | None, option("--harden", "Train on, in the league, against a red team's best.", "ID", complete_sweeps)
+        str | None, option("--harden", "Train on, in the league, against these attackers.", "ID", complete_sweeps)
     ] = None,
     plan_only: Annotated[bool, option("--plan", "Show what would be done, and start nothing.")] = False,
     detach: options.Detach = False,
@@ -68,7 +69,8 @@ def redteam(
 
     if sum(map(bool, (policy, resume, show, harden))) != 1:
         raise typer.BadParameter("expected either a policy to attack, --resume ID, --show ID or --harden ID")
-    own = {"--steps": steps, "--from": origins, "--set": assignments, "--launcher": launcher, "--plan": plan_only}
+    own = {} if harden else {"--steps": steps, "--set": assignments}
+    own |= {"--from": origins, "--launcher": launcher, "--plan": plan_only}
     if (resume or harden) and any(own.values()):
         raise typer.BadParameter(f"{next(filter(own.get, own))} is given without a policy to attack; leave it out")
     if out and not show:
@@ -79,10 +81,12 @@ def redteam(
             if out.exists() and not force:
                 raise ValueError(f"file {str(out)!r} already exists; try another --out or --force")
             write_output(out, page_of(read_report(paths)))
+            if not as_json:
+                output.print_line(f"page written: {out}")
         show_sweep(paths.id, as_json=as_json)
         return output.DONE
     if harden:
-        run = redteam_job.harden(harden, as_json=as_json)
+        run = redteam_job.harden(harden, steps, overrides_of(assignments), as_json=as_json)
         return job.follow(run, detach, lambda status: show_summary(status, run.snapshot, run.paths), as_json=as_json)
     with usage_errors():
         observers = requested(notify or (), mirror or ())

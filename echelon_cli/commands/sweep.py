@@ -132,8 +132,8 @@ def show(
         row = asdict(read_report(paths)) if results.report else sweep_tables.results_json(results)
         output.show_json({**row, "state": status.state, "folder": str(paths.root)})
         return
-    progress = output.percent(results.progress)
-    output.print_line(f"sweep {paths.id}: {status.state}, {progress} of its steps", style="bold")
+    kind, progress = "red team" if results.report else "sweep", output.percent(results.progress)
+    output.print_line(f"{kind} {paths.id}: {status.state}, {progress} done", style="bold")
     if results.report:
         show_report(read_report(paths))
     else:

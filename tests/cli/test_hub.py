@@ -67,7 +67,10 @@ def test_readme_says_how_exploitable_the_policy_is(echelon, run, tmp_path):
         assert echelon(*words)[0] == 0
         texts.append((target / hub.README).read_text(encoding="utf-8"))
     assert "## Exploitability" in texts[0] and "## Exploitability" not in texts[1]
-    assert "| 1,000 | `" not in texts[0] and texts[0].count("50% (40% to 60%) | 70% (60% to 80%) |") == 3
+    assert (
+        "| 1,000 | `" not in texts[0]
+        and texts[0].count("| 20% (10% to 30%) | 50% (40% to 60%) | 70% (60% to 80%) |") == 3
+    )
     assert "| 3,500 | " in texts[0] and texts[0].index("Exploitability") < texts[0].index("## Use")
 
 

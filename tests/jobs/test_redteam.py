@@ -34,6 +34,7 @@ from echelon.jobs.sweeps.schedule import (
 )
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.runs import RunPaths, create_run, list_runs
+from echelon.statistics import Estimate
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventEnd, EventFresh, EventRung, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
@@ -87,7 +88,8 @@ def simulate(plan: SweepPlan, salt: int, order: random.Random) -> list:
                     continue
                 rung = chosen.open_rung or 0
                 state = FAILED if (chosen.number, rung) == (1, 1) else EVALUATED
-                write(EventRung(trial=chosen.number, rung=rung, state=state, value=value_of(chosen.number, rung, salt)))
+                value = {"value": value_of(chosen.number, rung, salt), "before": [0.2, 0.1, 0.3]}
+                write(EventRung(trial=chosen.number, rung=rung, state=state, **value))
 
 
 def make_redteam(most: int = 10**9) -> RunPaths:
@@ -127,6 +129,7 @@ def test_each_attacker_passes_every_rung_and_the_best_is_evaluated_before_any_tr
     assert [len(each.rates) for each in report.attackers] == [3, 1, 3, 3]
     rates = [max(value_of(n, rung, salt) for n in (0, 2, 3)) for rung in (1, 2)]
     assert [point.choice for point in report.curve[1:]] == rates
+    assert {point.added for point in report.curve} == {"training added +30 points"}, "from 20 to 50 %"
     assert report.strongest and report.strongest.choice == max(point.choice for point in report.curve)
 
 
@@ -160,6 +163,14 @@ def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
     assert run_sweep(paths, plan, Machine(plan), 0, StandInFresh)
     expected, expected_fresh = table(paths, plan), fresh_table(paths, plan)
     assert [state for _, _, state, _ in expected_fresh] == [EVALUATED] * 4
+    records = [e for e in read_events(paths.trials)[0] if not isinstance(e, EventTrial)]
+    assert [e.share for e in records if isinstance(e, EventFresh)] == [x for x in (0.25, 0.5, 1, 1) for _ in range(2)]
+    progress = [e.progress for e in records if isinstance(e, EventRung)]
+    assert progress == sorted(progress) and progress[-1] < 0.99, "the last evaluation on fresh seeds is still to come"
+    assert report_of("x", plan, TrialJournal(plan, read_events(paths.trials)[0])).attackers[0].before == Estimate(
+        0.25, 0.1, 0.5
+    )
+    assert TrialJournal(plan, read_events(paths.trials)[0]).done_work == plan.planned_work > 10 * plan.planned_steps
     for stride in (1, 2, 3, 5):
         paths, machine, kills = create_run("redteam"), Machine(plan), 0
         for kill_at in itertools.cycle(range(stride, 40, stride)):
@@ -206,7 +217,7 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     assert EvalPlan.from_dict(launched[0]).run == str(attacker.root) and admits(attacker.root, job.id)
     usual = fresh.planned(trial, plan.rungs)
     assert fresh.outcome(usual, trial) is None and usual.global_step == plan.attack.steps  # pyright: ignore
-    assert fresh_line(replace(usual, state=EVALUATED)).startswith("the target against itself: ")
+    assert fresh_line(replace(usual, state=EVALUATED)).startswith("target against itself  recorded ")
     own = EvalPlan.from_dict(launched[3])
     assert (own.run, own.deterministic, own.seeds, own.recorded) == ("", False, RECORDED, RECORDED)
     for ident, each in ((event.run, EvalPlan.from_dict(launched[0])), (usual.run, own)):
@@ -244,10 +255,11 @@ def test_red_team_refusals_are_one_line(tmp_path, capsys):
         (["champion", "--from", other], 2, "plays another game than the target: 400 columns"),
         (["champion", "--from", "medium"], 2, "--from 'medium' is a scripted level"),
         (["champion", "--shares", "10,none"], 2, "--shares is '10,none', expected percentages"),
+        (["champion", "--shares", "0,10"], 2, "0 is always measured"),
         (["champion", "--set", "total_steps=5"], 2, "total_steps is decided by the red team"),
         ([], 2, "expected either a policy to attack, --resume ID, --show ID or --harden ID"),
         (["--harden", "some"], 2, "--plan is given without a policy to attack; leave it out"),
-        (["--harden", "some", "--steps", "100000"], 2, "--steps is given without a policy to attack; leave it out"),
+        (["--resume", "some", "--steps", "100000"], 2, "--steps is given without a policy to attack; leave it out"),
         (["--show", "nobody"], 3, "'nobody'"),
     ):
         assert run(["redteam", *words, "--plan"]) == code, words

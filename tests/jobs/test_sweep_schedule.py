@@ -109,7 +109,7 @@ def test_planned_steps_are_those_of_an_undisturbed_sweep():
     assert plan.rung_steps == (1000, 3000, 9000) and plan.batch == 24
     assert plan.planned_steps == 24 * 1000 + 8 * 2000 + 2 * 6000 + 12 * 9000
     events = simulate(plan, 3, random.Random(0), kills=False)
-    assert TrialJournal(plan, events).done_steps <= plan.planned_steps
+    assert TrialJournal(plan, events).done_work <= plan.planned_steps
 
 
 def test_equal_values_are_ordered_by_margin_then_number():

@@ -71,6 +71,9 @@ class StandInTrials:
         value = learned(trial.params.get("ppo.lr", self.machine.plan.base["ppo"]["lr"]), trial.seed, steps)
         return EventEval(update=1, global_step=steps, opponent="easy", episodes=8, win_rate=value, mean_hp_margin=0.0)
 
+    def untrained(self, trial: EventTrial) -> EventEval:
+        return EventEval(update=0, global_step=0, opponent="easy", episodes=8, win_rate=0.25, win_low=0.1, win_high=0.5)
+
     def stop(self, trial: EventTrial) -> None: ...
 
     def is_running(self, trial: EventTrial) -> bool:

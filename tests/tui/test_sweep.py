@@ -108,10 +108,10 @@ async def test_sweep_is_opened_from_the_list_and_its_trials_from_it(dashboard, h
 async def test_red_team_screen_shows_the_curve_and_the_strongest_attacker(dashboard, home, size):
     paths = make_redteam()
     async with dashboard(paths, size=size) as user:
-        await user.until("attacks on champion", "the strongest attacker wins 50% (40-60)")
+        await user.until("attacks on champion", "strongest attacker, from target at 25%: 50% (40-60), ")
         if size[0] < 160:
             await user.press("2")
-        await user.until("1000 steps", "3500 steps", "40-60, sampled 70%")
+        await user.until("25%, 250 steps", "100%, 1000 steps", "40-60, from ", ", 20% before; sampled")
 
 
 def test_red_team_panel_fits_any_size_and_says_what_is_not_measured(home):
@@ -120,7 +120,7 @@ def test_red_team_panel_fits_any_size_and_says_what_is_not_measured(home):
     for size in ((40, 12), (20, 4), (9, 2)):
         lines = draw_results(found, size, THEME).text().splitlines()
         assert len(lines) <= size[1] and max(map(len, lines)) <= size[0]
-    assert "each: not evaluated yet" in draw_results(found, (40, 12), THEME).text()
+    assert "not evaluated yet" in draw_results(found, (40, 12), THEME).text()
 
 
 @pytest.mark.parametrize("size", [(96, 20), (36, 16), (24, 8)])

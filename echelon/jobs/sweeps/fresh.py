@@ -39,8 +39,7 @@ class FreshEvaluations:
         run = create_run("eval", self._sweep.root.parent).id
         is_usual = rung == self._plan.rungs
         step = self._plan.attack.steps if is_usual else trial.results[rung].global_step
-        about = {"trial": trial.number, "rung": rung, "is_usual": is_usual}
-        return EventFresh(**about, run=run, state=STARTED, global_step=step)
+        return EventFresh(trial=trial.number, rung=rung, is_usual=is_usual, run=run, state=STARTED, global_step=step)
 
     def outcome(self, event: EventFresh, trial: Trial) -> EventFresh | None:
         """Return the record of an evaluation that has ended; None while it runs. It is started and resumed here."""

@@ -27,8 +27,14 @@ caption{{text-align:left;caption-side:bottom;padding:.4rem 0;font-size:.9rem}}sv
 .a{{color:var(--a)}}.t,.u,a{{color:var(--t)}}
 .maps{{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr))}}
 .maps svg{{border:1px solid var(--line);box-sizing:border-box}}</style></head><body>{body}</body></html>"""
-WIDTH, HEIGHT, LEFT, MARGIN = 640, 280, 44, 24
-"""Size of the curve, and its margins at the left and on the other sides [px]."""
+WIDTH, HEIGHT, LEFT, RIGHT, MARGIN = 640, 280, 44, 96, 24
+"""Size of the curve, and its margins at the left, at the right for names, and above and below [px]."""
+SERVER = "http://127.0.0.1:8400/"
+WORDS = (
+    "Fallen: knocked over. Shutdown: by heat. Legged: legs destroyed. Painted: marked for missiles. Ecm: jams radar."
+    " Eccm: counters it. Suppressed: under fire, regains stability slowly. Vent: releases heat. Seen: by a hostile."
+)
+"""Measures of time, the bits of ``MechFlag``."""
 TITLES = {"attacker": "attacker", "target": "target", "usual": "target usually"}
 
 
@@ -50,21 +56,21 @@ def publish(paths: RunPaths) -> None:
 
 
 def page_of(report: RedTeamReport, *, served: bool = False) -> str:
-    """Return the page; turning points are links to the viewer where it is ``served``, commands elsewhere."""
+    """Return the page; links to the viewer are relative where it is ``served``."""
     attack, best, target = report.attack, report.strongest, escape(Path(report.attack.target).name)
-    told = "No attacker has been evaluated on fresh seeds yet"
+    which, told = "", "<b>No attacker has been evaluated on fresh seeds yet.</b>"
     if best:
-        told = (
-            f"The strongest attacker wins {_rate(best.mean)} with mean actions, {_rate(best.sampled)} with sampled ones"
-        )
+        which = f"from {escape(best.name)} at {best.share:.0%} of its training"
+        told = (f"<b>The strongest attacker, {which}, wins {_rate(best.mean)} with mean actions; before its training "
+                f"{_rate(best.before)}: {best.added}.</b> With sampled actions {_rate(best.sampled)}.")  # fmt: skip
     curve = [
         (f"{p.share:.0%}", f"{p.steps:,}", f"{p.all_steps:,}", _rate(p.mean), _rate(p.sampled), escape(p.name) or "-")
         for p in report.curve
     ]
-    attackers = [(str(a.number), escape(a.name), str(a.seed), *map(_rate, a.rates), *["failed"] * bool(a.message))
-                 for a in report.attackers]  # fmt: skip
+    attackers = [(str(a.number), escape(a.name), str(a.seed), *map(_rate, (a.before, *a.rates)),
+                  *["failed"] * bool(a.message)) for a in report.attackers]  # fmt: skip
     body = [
-        f"<h1>How exploitable is {target}?</h1><p><b>{told}.</b> 50 % means: as strong as the target.</p>"
+        f"<h1>How exploitable is it?</h1><p>{told} 50 % means: as strong as the target.</p>"
         f"<p>Target: {target}, checkpoint {escape(attack.checkpoint[:8])}, "
         f"{f'trained for {attack.steps:,} steps, ' if attack.steps else ''}plays "
         f"{'mean' if report.target_mean else 'sampled'} actions. Red team: {escape(report.id)}.</p>",
@@ -72,9 +78,9 @@ def page_of(report: RedTeamReport, *, served: bool = False) -> str:
         _table(("share", "steps of one", "of all", "mean", "sampled", "attacker from"), curve, "Win rate of the best "
                f"attacker on {attack.seeds} fresh seeds, with 95 % intervals; mean and sampled are its actions."),
         "<h2>Attackers</h2>",
-        _table(("number", "from", "seed", *(f"{point.share:.0%}" for point in report.curve)), attackers,
+        _table(("number", "from", "seed", "untrained", *(f"{p.share:.0%}" for p in report.curve)), attackers,
                f"Win rates with mean actions on the {report.seeds} seeds that choose, with 95 % intervals."),
-        *(_exploit(report.exploit, served) if report.exploit else ()),
+        *(_exploit(report.exploit, which, served) if report.exploit else ()),
     ]  # fmt: skip
     return PAGE.format(title=target, body="".join(body))
 
@@ -90,31 +96,35 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str) 
 
 
 def _curve(report: RedTeamReport) -> str:
-    """Return win rates with mean and sampled actions over the steps of all attackers, as SVG."""
-    known = [point for point in report.curve if point.mean and point.sampled]
-    most = max((point.all_steps for point in known), default=0) or 1
+    """Return win rates over the steps of an attacker, of each and of the best ones on fresh seeds, as SVG."""
+    rungs, most = (0, *report.attack.rungs), report.attack.rungs[-1]
+
+    def x(steps: float) -> float:
+        return round(LEFT + steps / most * (WIDTH - LEFT - RIGHT), 1)
 
     def y(rate: float) -> float:
         return round(MARGIN + (1 - rate) * (HEIGHT - 2 * MARGIN), 1)
 
     parts = [f'<path d="M{LEFT} {y(rate)}H{WIDTH}" stroke="currentColor" opacity="{0.6 if rate == 0.5 else 0.2}"/>'
              f'<text x="0" y="{y(rate) + 4}">{rate:.0%}</text>' for rate in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
+    parts += [f'<text x="{x(steps) - 12}" y="{HEIGHT - 4}">{steps / most:.0%}</text>' for steps in rungs]
+    below = 0.0
+    for each in sorted((a for a in report.attackers if a.rates), key=lambda a: -a.rates[-1].value):
+        line = [(x(s), y(r.value)) for s, r in zip(rungs, (each.before, *each.rates), strict=False) if r]
+        below = max(below + 16, line[-1][1] + 4)
+        path = "L".join(f"{at} {height}" for at, height in line)
+        parts.append(f'<path d="M{path}" stroke="currentColor" fill="none" opacity="0.6"/>'
+                     f'<text x="{line[-1][0] + 8}" y="{below}">{escape(each.name[:10])}</text>')  # fmt: skip
     for name, colour, shift in (("mean", "a", -4), ("sampled", "t", 4)):
-        line, bars = [], ""
-        for point in known:
-            x, rate = LEFT + point.all_steps / most * (WIDTH - LEFT - 2 * MARGIN), getattr(point, name)
-            line.append(f"{x + shift:.1f} {y(rate.value)}")
-            bars += f"M{x + shift:.1f} {y(rate.low)}V{y(rate.high)}M{line[-1]}m-4 0h8"
-            parts.append(f'<text x="{x - 20:.1f}" y="{HEIGHT - 4}">{point.all_steps:,}</text>' if shift < 0 else "")
-        style = f'class="{colour}" stroke="currentColor" fill="none"'
-        parts.append(
-            f'<path {style} d="M{"L".join(line)}"/><path {style} stroke-width="3" d="{bars}"/>' if line else ""
-        )
-    key = "Over the steps of all attackers; <b class=a>mean</b> and <b class=t>sampled</b> actions of the best one."
+        known = [(x(p.steps) + shift, getattr(p, name)) for p in report.curve if p.mean and p.sampled]
+        bars = "".join(f"M{at} {y(r.low)}V{y(r.high)}M{at - 4} {y(r.value)}h8" for at, r in known)
+        parts.append(f'<path class="{colour}" stroke="currentColor" fill="none" stroke-width="3" d="{bars}"/>')
+    key = ("Over the steps of one attacker. Lines: each attacker by its start, mean actions, on the seeds that choose. "
+           "Bars: the best one on fresh seeds, <b class=a>mean</b> and <b class=t>sampled</b> actions.")  # fmt: skip
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="win rates">{"".join(parts)}</svg><p>{key}</p>'
 
 
-def _exploit(found: dict[str, Any], served: bool) -> list[str]:
+def _exploit(found: dict[str, Any], which: str, served: bool) -> list[str]:
     """Return how the strongest attacker wins."""
     rows = [(escape(row["name"]), *(_mean(row[side], row["distance"] > 1) for side in TITLES))
             for row in found["measures"] if any(row[side]["value"] for side in TITLES)]  # fmt: skip
@@ -122,24 +132,27 @@ def _exploit(found: dict[str, Any], served: bool) -> list[str]:
     moments = []
     for each in found["moments"]:
         match, side = escape(each["match"]), ("blue", "red")[each["attacker"]]
-        link = f'<a href="../#match={match}&amp;t={each["from"]:.1f}">watch</a>'
-        link = link if served else f"<code>{command('watch', match)}</code>"
+        at = f"#match={match}&amp;t={each['from']:.1f}"
+        clip = command("replay", "video", match, "--from", f"{each['from']:.1f}", "--to", f"{each['to']:.1f}")
+        link = f'<a href="{"../" if served else SERVER}{at}">watch</a>, as a clip <code>{clip}</code>'
         moments.append(f"<li>{escape(each['caption'])}. The attacker is {side}: {link}</li>")
     return [
-        f"<h2>How the strongest attacker wins</h2><p>From {found['matches']['attacker']} recorded matches of it, and "
-        f"{found['matches']['usual']} of the target against itself, its usual way.</p><h3>Turning points</h3><ul>",
+        f"<h2>How the strongest attacker wins</h2><p>The one {which}, in {found['matches']['attacker']} "
+        f"recorded matches; beside it {found['matches']['usual']} of the target against itself, its usual way.</p>"
+        f"<h3>Turning points</h3>{'' if served else 'The links need <code>echelon serve</code>.'}<ul>",
         *moments, "</ul><h3>Where both sides stand</h3>",
         f"<div class=maps>{''.join(maps)}</div><p>Time by place: the zone is in the middle, and each side starts at "
         "the left.</p><h3>Behaviour</h3>",
-        _table(("measure", *TITLES.values()), rows, "Means over matches with 95 % intervals, by difference from the "
-               "usual; bold where an interval is apart from it."),
+        _table(("measure", *TITLES.values()), rows, "Means over matches with 95 % intervals by Student's t; n: matches "
+               "with something to measure, of the target usually both sides of each. By difference from the usual; "
+               f"bold where an interval is apart from it. {WORDS}"),
     ]  # fmt: skip
 
 
 def _mean(each: dict[str, Any], is_apart: bool) -> str:
     value, low, high = ("-" if each[key] is None else f"{each[key]:.3g}" for key in ("value", "low", "high"))
     value = f"<b>{value}</b>" if is_apart else value
-    return value if low == "-" else f"{value} <small>{low} to {high}</small>"
+    return f"{value} <small>{'' if low == '-' else f'{low} to {high}, '}n {each.get('n', '-')}</small>"
 
 
 def _heat(grid: Sequence[Sequence[int]], side: str) -> str:

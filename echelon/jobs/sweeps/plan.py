@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
+from echelon.config import EnvConfig
 from echelon.config.ablations import ABLATIONS, BASELINES
 from echelon.config.seeds import MAX_SEED
 from echelon.jobs.config_layers import (
@@ -116,6 +117,14 @@ class SweepPlan:
         return tuple(-(-total // self.reduction ** (self.rungs - 1 - rung)) for rung in range(self.rungs))
 
     @property
+    def unit(self) -> str:
+        return "attacker" if self.attack else "trial"
+
+    def share(self, rung: int) -> float:
+        """Return the part of a complete trial at a rung."""
+        return self.rung_steps[min(rung, self.last_rung)] / self.rung_steps[-1]
+
+    @property
     def last_rung(self) -> int:
         return self.rungs - 1
 
@@ -148,6 +157,18 @@ class SweepPlan:
                 total += count * (steps - before)
                 before, count = steps, self.promoted(count)
         return total
+
+    @property
+    def planned_work(self) -> int:
+        return self.work(self.planned_steps, self.repeated * (self.rungs + 1), self.rungs)
+
+    def work(self, steps: int, choices: int, fresh: int) -> int:
+        """Return steps, and those of a red team that take as long as its evaluations: to choose, and on fresh seeds."""
+        if not self.attack:
+            return steps
+        env, matches = validated(EnvConfig, self.base["env"]), choices * self.base["eval"]["seeds"]
+        # from both sides, on fresh seeds with both actions; a match ends at half of its time limit
+        return steps + (2 * matches + 4 * fresh * self.attack.seeds) * env.team_size * env.max_steps // 2
 
     def training_seed(self, number: int) -> int:
         """Return the training seed of a repeat by its number; a search uses the configuration's own seed."""

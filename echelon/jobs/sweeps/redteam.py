@@ -29,10 +29,19 @@ class CurvePoint:
     choice: float = -math.inf
     """Win rate with mean actions on the seeds that choose."""
     episodes: int = 0
+    before: Estimate | None = None
+    """Win rate with mean actions before training, on the seeds that choose; None where unknown."""
     mean: Estimate | None = None
     """Win rate with mean actions and its 95 % interval; None before the evaluation ends."""
     sampled: Estimate | None = None
     message: str = ""
+
+    @property
+    def added(self) -> str:
+        """What training has added to the win rate with mean actions."""
+        if not (self.mean and self.before):
+            return "not measured"
+        return f"training added {100 * (self.mean.value - self.before.value):+.0f} points"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +55,8 @@ class Attacker:
     run: str
     rates: tuple[Estimate, ...]
     """Win rate with mean actions and its 95 % interval at each rung that it has reached."""
+    before: Estimate | None = None
+    """The same before its training."""
     message: str = ""
     """Why it failed."""
 
@@ -96,12 +107,13 @@ def _point(plan: SweepPlan, journal: TrialJournal, rung: int) -> CurvePoint:
         trial = journal.trials[fresh.trial]
         facts = {"attacker": fresh.trial, "name": trial.choice.name, "run": trial.choice.run, "job": fresh.run}
         facts |= {"checkpoint": fresh.checkpoint, "episodes": fresh.episodes, "message": fresh.message}
+        facts["before"] = _before(trial)
         facts["choice"] = trial.results[rung].value if rung in trial.results else -math.inf
         if fresh.state == EVALUATED:
             facts["mean"] = Estimate(fresh.win_rate, fresh.win_low, fresh.win_high)
             facts["sampled"] = Estimate(fresh.sampled_win_rate, fresh.sampled_low, fresh.sampled_high)
     return CurvePoint(
-        share=steps[rung] / steps[-1], steps=steps[rung], all_steps=sum(steps[max(r)] for r in reached if r), **facts
+        share=plan.share(rung), steps=steps[rung], all_steps=sum(steps[max(r)] for r in reached if r), **facts
     )
 
 
@@ -109,7 +121,11 @@ def _attacker(trial: Trial) -> Attacker:
     choice, failure = trial.choice, trial.failure
     results = [result for _, result in sorted(trial.results.items()) if result.state == EVALUATED]
     rates = tuple(Estimate(result.value, result.low, result.high) for result in results)
-    message = failure.message if failure else ""
     return Attacker(
-        number=choice.number, name=choice.name, seed=choice.seed, run=choice.run, rates=rates, message=message
-    )
+        number=choice.number, name=choice.name, seed=choice.seed, run=choice.run, rates=rates, before=_before(trial),
+        message=failure.message if failure else "",
+    )  # fmt: skip
+
+
+def _before(trial: Trial) -> Estimate | None:
+    return next((Estimate(*each.before[:3]) for each in trial.results.values() if len(each.before) > 2), None)

@@ -17,6 +17,7 @@ from echelon.jobs.sweeps.schedule import Trial, TrialJournal, next_step, ranked,
 from echelon.jobs.sweeps.search import importance
 from echelon.runs import RunPaths, command, read_json
 from echelon.statistics import Estimate, mean_of_seeds, paired_improvement
+from echelon.telemetry.events import EventRung
 from echelon.telemetry.log import read_events
 
 
@@ -92,7 +93,7 @@ class SweepResults:
 
     @property
     def progress(self) -> float:
-        return min(1.0, self.done / max(1, self.plan.planned_steps))
+        return min(1.0, self.done / max(1, self.plan.planned_work))
 
 
 def read_results(paths: RunPaths) -> SweepResults:
@@ -123,7 +124,7 @@ def results(name: str, plan: SweepPlan, journal: TrialJournal, *, is_alive: bool
         trials=tuple(_row(trial, names[trial.number], _state(plan, journal, trial, is_alive)) for trial in order),
         repeated=repeated,
         importance=importance(plan, journal.search),
-        done=journal.done_steps,
+        done=journal.done_work,
         best=best_name,
         best_command=best_command,
         report=report_of(name, plan, journal) if plan.attack else None,
@@ -150,21 +151,12 @@ def _rounded(value: Any) -> Any:
 
 
 def _row(trial: Trial, name: str, state: str) -> TrialRow:
-    choice, last, failure = trial.choice, trial.last, trial.failure
-    measured: dict[str, Any] = {}
-    if last is not None:
-        fields = ("rung", "global_step", "value", "low", "high", "opponent")
-        measured = {field_name: getattr(last, field_name) for field_name in fields}
+    choice, last, failure = trial.choice, trial.last or EventRung(trial=0, rung=-1, state=""), trial.failure
     return TrialRow(
-        number=choice.number,
-        name=name,
-        run=choice.run,
-        params=choice.params,
-        seed=choice.seed,
-        state=state,
-        message=failure.message if failure else "",
-        **measured,
-    )
+        number=choice.number, name=name, run=choice.run, params=choice.params, seed=choice.seed, state=state,
+        message=failure.message if failure else "", rung=last.rung, global_step=last.global_step, value=last.value,
+        low=last.low, high=last.high, opponent=last.opponent,
+    )  # fmt: skip
 
 
 def _state(plan: SweepPlan, journal: TrialJournal, trial: Trial, is_alive: bool) -> str:

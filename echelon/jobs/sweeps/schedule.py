@@ -99,9 +99,12 @@ class TrialJournal:
         return next((event for event in self.fresh.values() if event.state == STARTED), None)
 
     @property
-    def done_steps(self) -> int:
-        steps = self._plan.rung_steps
-        return sum(steps[max(trial.results)] for trial in self.trials.values() if trial.results)
+    def done_work(self) -> int:
+        """What of the planned work is done."""
+        reached = [max(trial.results) for trial in self.trials.values() if trial.results]
+        fresh = sum(event.state != STARTED for rung, event in self.fresh.items() if rung < self._plan.rungs)
+        steps = sum(self._plan.rung_steps[rung] for rung in reached)
+        return self._plan.work(steps, sum(rung + 2 for rung in reached), fresh)
 
 
 @dataclass(frozen=True)

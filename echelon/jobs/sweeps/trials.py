@@ -114,6 +114,11 @@ class TrialRuns:
                 return f"crashed {self._crashes[position]} times without a new checkpoint: {status.reason}"
         return self.start(trial, rung)
 
+    def untrained(self, trial: EventTrial) -> EventEval | None:
+        """Return the evaluation of a trial's run before its training."""
+        events = read_events(self.paths(trial).metrics)[0]
+        return next((e for e in events if isinstance(e, EventEval) and not e.global_step), None)
+
     def _evaluation(self, paths: RunPaths, status: JobStatus, rung: int) -> EventEval | None:
         """Return the evaluation of an ended run at a rung, None where it has not reached it or crashed.
 

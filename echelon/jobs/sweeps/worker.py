@@ -57,8 +57,8 @@ class Sweep:
                 self._publish()
                 return True
             ended = sum(trial.open_rung is None and bool(trial.results) for trial in self.journal.trials.values())
-            running = len(self.journal.running)
-            self._link.report(ended, len(self.journal.trials), f"trials, {running} running")
+            running = len(self.journal.running) + bool(self.journal.confirming)
+            self._link.report(ended, len(self.journal.trials), f"{self.plan.unit}s, {running} running")
             time.sleep(self._poll_s)
         self._stop_trials()
         return False
@@ -71,7 +71,7 @@ class Sweep:
                 return step is None
             if isinstance(step, schedule.TrialStart):
                 trial = self.journal.trials[step.trial]
-                self._write(self._rung(trial, step.rung, schedule.STARTED))
+                self._write(EventRung(trial=step.trial, rung=step.rung, state=schedule.STARTED))
                 self._follow(trial, self._trials.start)
             elif isinstance(step, schedule.FreshStart):
                 assert self._fresh, "only a red team evaluates on fresh seeds"
@@ -93,15 +93,20 @@ class Sweep:
     def _follow(self, trial: schedule.Trial, action: Callable[[EventTrial, int], EventEval | str | None]) -> None:
         rung = trial.open_rung
         assert rung is not None, "only started trials are followed"
+        event = EventRung(trial=trial.number, rung=rung, state=schedule.EVALUATED)
         try:
             outcome = action(trial.choice, rung)
         except ConfigError as error:
             outcome = str(error)
         if isinstance(outcome, str):
-            self._link.emit(EventAlert(message=f"trial {trial.number} (run {trial.choice.run}) failed: {outcome}"))
-            self._write(replace(self._rung(trial, rung, schedule.FAILED), message=outcome))
+            where = f"{self.plan.unit} {trial.number} (run {trial.choice.run})"
+            self._link.emit(EventAlert(message=f"{where} failed: {outcome}"))
+            self._write(replace(event, state=schedule.FAILED, message=outcome))
         elif outcome is not None:
-            self._write(self._evaluated(self._rung(trial, rung, schedule.EVALUATED), outcome))
+            event = self._evaluated(event, outcome)
+            if self.plan.attack and (first := self._trials.untrained(trial.choice)):
+                event = replace(event, before=[first.win_rate, first.win_low, first.win_high])
+            self._write(event)
 
     def _follow_fresh(self) -> None:
         if not (self._fresh and (event := self.journal.confirming)):
@@ -124,22 +129,16 @@ class Sweep:
         metric = self.plan.metric
         low, high = RATES.get(metric, ("", ""))
         return replace(
-            event,
-            global_step=found.global_step,
-            value=getattr(found, metric),
-            low=getattr(found, low, event.low),
-            high=getattr(found, high, event.high),
-            hp_margin=found.mean_hp_margin,
-            opponent=found.opponent,
-        )
-
-    def _rung(self, trial: schedule.Trial, rung: int, state: str) -> EventRung:
-        steps, done = self.plan.rung_steps, self.journal.done_steps
-        if state != schedule.STARTED:
-            done += steps[rung] - (steps[max(trial.results)] if trial.results else 0)
-        return EventRung(trial=trial.number, rung=rung, state=state, done=done, planned=self.plan.planned_steps)
+            event, global_step=found.global_step, value=getattr(found, metric), low=getattr(found, low, event.low),
+            high=getattr(found, high, event.high), hp_margin=found.mean_hp_margin, opponent=found.opponent,
+        )  # fmt: skip
 
     def _write(self, event: EventTrial | EventRung | EventFresh) -> None:
+        if not isinstance(event, EventTrial):
+            self.journal.add(event)
+            event = replace(event, share=self.plan.share(event.rung) if self.plan.attack else 0.0)
+        if isinstance(event, EventRung):
+            event = replace(event, done=self.journal.done_work, planned=self.plan.planned_work)
         self._log.append(event)
         self._log.sync()
         self.journal.add(event)

@@ -5,7 +5,7 @@ from rich.cells import cell_len
 from echelon.jobs.sweeps.plan import UNCHANGED
 from echelon.jobs.sweeps.redteam import RedTeamReport
 from echelon.jobs.sweeps.results import SweepResults
-from echelon_cli.output import count, interval
+from echelon_cli.output import count, interval, percent
 from echelon_cli.sweep_tables import estimate_text, metric_text
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import wrap
@@ -37,7 +37,7 @@ class SweepPanel(SelectionPanel):
 
 COLUMNS: tuple[GridColumn, ...] = (
     GridColumn("state", 9, text=lambda row, _: row.state, rank=2),
-    GridColumn("rung", 5, text=lambda row, r: f"{row.rung + 1}/{r.plan.rungs}" if row.rung >= 0 else "", rank=3),
+    GridColumn("share", 5, text=lambda row, r: percent(r.plan.share(row.rung)) if row.rung >= 0 else "", rank=3),
     GridColumn("value", 7, text=lambda row, r: metric_text(r.plan.metric, row.value) if row.rung >= 0 else "", rank=0),
     GridColumn("95 %", 7, text=lambda row, _: interval(row.low, row.high) if row.rung >= 0 else "", rank=1),
 )
@@ -94,15 +94,15 @@ class PanelResults(SweepPanel):
 
 
 def draw_attack(report: RedTeamReport, size: tuple[int, int], theme: Theme) -> Grid:
-    """Return the win rate of the best attacker over the steps of all as bars, each above its intervals and origin."""
+    """Return the win rate of the best attacker at each share as bars, each above its interval, origin and start."""
     grid, (width, height) = Grid(*size), size
-    names = [f"{count(point.all_steps if point.mean else point.steps)} steps" for point in report.curve]
-    for y, (point, name) in enumerate(list(zip(report.curve, names, strict=True))[: (height + 1) // 3]):
-        text = "each: not evaluated yet"
+    for y, point in enumerate(report.curve[: (height + 1) // 3]):
+        name, text = f"{percent(point.share)}, {count(point.steps)} steps", "not evaluated yet"
         if point.mean and point.sampled:
-            draw_share(grid, 3 * y, name, min(max(map(len, names)), width // 2), point.mean.value, theme, "series1")
+            draw_share(grid, 3 * y, name, min(18, width // 2), point.mean.value, theme, "series1")
             sampled = estimate_text("win_rate", point.sampled)
-            text = f"{interval(point.mean.low, point.mean.high)}, sampled {sampled}, from {point.name}"
+            bounds, before = interval(point.mean.low, point.mean.high), percent(point.before and point.before.value)
+            text = f"{bounds}, from {point.name}, {before} before; sampled {sampled}"
         else:
             grid.put(0, 3 * y, truncate(name, width), "dim")
         grid.put(2, 3 * y + 1, truncate(text, width - 2), "dim")

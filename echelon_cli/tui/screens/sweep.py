@@ -36,7 +36,7 @@ class SweepTitle(CellView):
             return grid
         ended = sum(row.state in ("pruned", "completed", "failed") for row in results.trials)
         steps = count(sum(row.global_step for row in results.trials))
-        text = f"{percent(results.progress)}, {ended} of {results.planned} trials ended, {steps} steps"
+        text = f"{percent(results.progress)}, {ended} of {results.planned} {results.plan.unit}s ended, {steps} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
         if results.report:
             point = results.report.strongest
@@ -55,18 +55,18 @@ class SweepScreen(RunActions, SelectionScreen):
 
     KEYS = (
         back_key("back to the runs", label="runs"),
-        *move_keys("trial"),
-        Key("enter", "open_trial", "open", "open the run of the trial", rank=3),
-        Key("s", "stop", "stop", "save and stop the running trials and the sweep", rank=4),
-        Key("r", "resume", "resume", "resume a sweep that was stopped", rank=4),
+        *move_keys("run"),
+        Key("enter", "open_trial", "open", "open the selected run", rank=3),
+        Key("s", "stop", "stop", "save and stop the running runs and their job", rank=4),
+        Key("r", "resume", "resume", "resume a job that was stopped", rank=4),
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
-    PAGES = ("trials", "results")
+    PAGES = ("runs", "results")
     HEAD, HEAD_ROWS = SweepTitle, 2
-    PANEL_CLASSES = {"trials": PanelTrials, "results": PanelResults}
-    TITLES = {"trials": "trials", "results": "results"}
-    SLOTS = (Slot("trials", "trials", 5), Slot("results", "results", 3))
+    PANEL_CLASSES = {"runs": PanelTrials, "results": PanelResults}
+    TITLES = {"runs": "runs", "results": "results"}
+    SLOTS = (Slot("runs", "runs", 5), Slot("results", "results", 3))
 
     def __init__(self, root: Path) -> None:
         super().__init__(SweepView(id=root.name, root=root))
@@ -97,6 +97,6 @@ class SweepScreen(RunActions, SelectionScreen):
         results = self.view.results
         row = next((row for row in results.trials if row.number == self.selected), None) if results else None
         if row is None:
-            self.show_notice("no trial yet")
+            self.show_notice("no run yet")
             return
         self.dashboard.open_run(self.root.parent / row.run)
