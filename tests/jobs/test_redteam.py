@@ -322,13 +322,14 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     capsys.readouterr()
     assert run(["redteam", "--show", paths.id]) == 0
     shown = capsys.readouterr().out
-    assert "the strongest attacker wins" in shown and "100%" in shown
+    assert "strongest attacker, from target at" in shown and ": training added" in shown
     assert run(["redteam", "--show", paths.id, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert report.curve[1].mean and row["curve"][1]["mean"] == report.curve[1].mean._asdict()
     assert row["exploit"]["matches"] == {"attacker": 4, "usual": 4}
     assert "Turning points" in paths.page.read_text()
-    assert run(["redteam", "--harden", paths.id, "--detach"]) == 0
+    assert run(["redteam", "--harden", paths.id, "--steps", "700", "--set", "threads=1", "--detach"]) == 0
+    assert "700 steps against 1 attackers; then attack it alike: echelon redteam" in capsys.readouterr().out
     try:
         hardened = next(each for each in list_runs(kind="train") if each.id.split("-")[2] == "league")
         with open_league() as store:
@@ -336,6 +337,7 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
         assert {e.meta["target"] for e in added} == {hardened.id}
         assert {e.meta["checkpoint"] for e in added} <= {point.checkpoint for point in report.curve}
         config = read_spec(hardened).config
+        assert (config["total_steps"], config["threads"]) == (700, 1)
         assert config["start_from"] == str(paths.root / "target") and config["opponents"]["mix"]["exploiters"] > 0
         wait_for(lambda: any(isinstance(e, EventUpdate) for e in read_events(hardened.metrics)[0]), 300.0)
     finally:
