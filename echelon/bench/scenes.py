@@ -86,17 +86,39 @@ def phase_tree(env: VectorEnv) -> dict[str, float]:
     return dict(sorted(scaled.items(), key=lambda item: -item[1]))
 
 
-def sim(packs: int = 1, *, envs: int = 64, observe: bool = True, edge: int = 100, maps: int = 64) -> Callable[..., Any]:
-    """Return a scene of environment steps; those with observations have the time of each phase too."""
+@contextmanager
+def sim_5v5(setting: Setting = ON_CPU) -> Iterator[Measure]:
+    """Environment steps with observations of all mechs, 5v5, 100x100x20, 64 environments."""
+    with battle(1, envs=64, observe=True, setting=setting) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
 
-    @contextmanager
-    def scene(setting: Setting = ON_CPU) -> Iterator[Measure]:
-        with battle(packs, envs=envs, observe=observe, edge=edge, maps=maps, setting=setting) as env:
-            yield lambda: {**play(env), **({"phases_ms": phase_tree(env)} if observe else {})}
 
-    size = f"{5 * packs}v{5 * packs}, {edge}x{edge}x20, {envs} environments"
-    scene.__doc__ = f"Environment steps {'with' if observe else 'without'} observations of all mechs, {size}."
-    return scene
+@contextmanager
+def sim_10v10(setting: Setting = ON_CPU) -> Iterator[Measure]:
+    """Environment steps with observations of all mechs, 10v10, 100x100x20, 32 environments."""
+    with battle(2, envs=32, observe=True, setting=setting) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
+def sim_20v20(setting: Setting = ON_CPU) -> Iterator[Measure]:
+    """Environment steps with observations of all mechs, 20v20, 100x100x20, 16 environments."""
+    with battle(4, envs=16, observe=True, maps=16, setting=setting) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
+def sim_100v100(setting: Setting = ON_CPU) -> Iterator[Measure]:
+    """Environment steps with observations of all mechs, 100v100, 200x200x20, 4 environments."""
+    with battle(20, envs=4, observe=True, edge=200, maps=4, setting=setting) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
+def sim_blind(setting: Setting = ON_CPU) -> Iterator[Measure]:
+    """Environment steps as in sim-5v5, without writing observations."""
+    with battle(1, envs=64, observe=False, setting=setting) as env:
+        yield lambda: play(env)
 
 
 @contextmanager
@@ -168,11 +190,11 @@ def scaling() -> Iterator[Measure]:
 
 
 SCENES: dict[str, Callable[..., Any]] = {
-    "sim-5v5": sim(),
-    "sim-10v10": sim(2, envs=32),
-    "sim-20v20": sim(4, envs=16, maps=16),
-    "sim-100v100": sim(20, envs=4, edge=200, maps=4),
-    "sim-blind": sim(observe=False),
+    "sim-5v5": sim_5v5,
+    "sim-10v10": sim_10v10,
+    "sim-20v20": sim_20v20,
+    "sim-100v100": sim_100v100,
+    "sim-blind": sim_blind,
     "rays": rays,
     "observation": observation,
     "reset": startup.reset,

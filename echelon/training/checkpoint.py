@@ -25,7 +25,25 @@ from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
 from echelon.files import atomic_write, exchange, fsync, make_folder
-from echelon.rl import checkpoint
+from echelon.rl.checkpoint import (
+    BEST,
+    CARRY,
+    ENVIRONMENT,
+    FORMAT_VERSION,
+    ID_DIGITS,
+    MANIFEST,
+    STATE,
+    STATE_TENSORS,
+    STEP_NAME,
+    WEIGHTS,
+    Checkpoint,
+    describe,
+    open_checkpoint,
+    rank_file_name,
+    read_best,
+    step_name,
+    steps_in,
+)
 from echelon.rl.tensor_files import save_packed, split_tensors
 from echelon.training.runtime.process import fault_point
 
@@ -54,7 +72,7 @@ def save_checkpoint(
     carry: dict[str, Tensor],
     manifest: dict[str, Any],
     others: Sequence[RankPart] = (),
-) -> checkpoint.Checkpoint:
+) -> Checkpoint:
     """Write ``folder/step-<global_step>`` and return it.
 
     ``OSError`` where it cannot be written: existing checkpoints are unchanged and no temporary folder remains.
@@ -63,7 +81,7 @@ def save_checkpoint(
     """
     make_folder(folder)
     recover(folder)
-    name = checkpoint.step_name(manifest["global_step"])
+    name = step_name(manifest["global_step"])
     building = folder / f"{TEMPORARY}{name}"
     try:
         building.mkdir()
@@ -76,20 +94,20 @@ def save_checkpoint(
     except BaseException:
         recover(folder)
         raise
-    return checkpoint.Checkpoint(path=folder / name, manifest=full)
+    return Checkpoint(path=folder / name, manifest=full)
 
 
-def mark_best(folder: Path, saved: checkpoint.Checkpoint, evaluation: dict[str, Any]) -> None:
+def mark_best(folder: Path, checkpoint: Checkpoint, evaluation: dict[str, Any]) -> None:
     """Point ``best.json`` at a checkpoint."""
-    row = {"checkpoint": saved.path.name, "id": saved.id, "eval": evaluation}
-    atomic_write(folder / checkpoint.BEST, json.dumps(row, indent=1) + "\n")
+    row = {"checkpoint": checkpoint.path.name, "id": checkpoint.id, "eval": evaluation}
+    atomic_write(folder / BEST, json.dumps(row, indent=1) + "\n")
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
     """Delete all but the newest ``keep`` checkpoints and the best; return the deleted folders."""
     fault_point("save.before_prune")
-    best = (checkpoint.read_best(folder) or {}).get("checkpoint")
-    removed = [path for path in checkpoint.steps_in(folder)[keep:] if path.name != best]
+    best = (read_best(folder) or {}).get("checkpoint")
+    removed = [path for path in steps_in(folder)[keep:] if path.name != best]
     for path in removed:
         shutil.rmtree(path, ignore_errors=True)
     return removed
@@ -105,7 +123,7 @@ def recover(folder: Path) -> list[Path]:
     # of a step saved twice the new folder comes first
     for path in sorted(folder.glob(f"{TEMPORARY}*"), key=lambda path: (path.name.startswith(REPLACED), path.name)):
         name = path.name.removeprefix(REPLACED).removeprefix(TEMPORARY)
-        if not checkpoint.STEP_NAME.fullmatch(name):
+        if not STEP_NAME.fullmatch(name):
             continue
         target = folder / name
         # an error of the system says nothing about a checkpoint: it stays
@@ -122,7 +140,7 @@ def recover(folder: Path) -> list[Path]:
 
 def _is_valid(path: Path) -> bool:
     try:
-        checkpoint.open_checkpoint(path)
+        open_checkpoint(path)
     except ValueError:
         return False
     return True
@@ -136,17 +154,17 @@ def _write_tensors(
     carry: dict[str, Tensor],
     others: Sequence[RankPart],
 ) -> None:
-    save_tensors(_contiguous(weights), building / checkpoint.WEIGHTS)
+    save_tensors(_contiguous(weights), building / WEIGHTS)
     fault_point("save.weights")
     ranks = [{"rng": part.rng, "opponents": part.opponents} for part in others]
     plain, tensors = split_tensors({**state, "ranks": ranks})
-    save_tensors(tensors, building / checkpoint.STATE_TENSORS)
-    (building / checkpoint.STATE).write_text(json.dumps(plain), encoding="utf-8")
+    save_tensors(tensors, building / STATE_TENSORS)
+    (building / STATE).write_text(json.dumps(plain), encoding="utf-8")
     for rank, tensors in enumerate((carry, *(part.carry for part in others))):
-        save_tensors(_contiguous(tensors), building / checkpoint.rank_file_name(checkpoint.CARRY, rank))
+        save_tensors(_contiguous(tensors), building / rank_file_name(CARRY, rank))
     fault_point("save.state")
     for rank, arrays in enumerate((environment, *(part.environment for part in others))):
-        save_packed(arrays, building / checkpoint.rank_file_name(checkpoint.ENVIRONMENT, rank))
+        save_packed(arrays, building / rank_file_name(ENVIRONMENT, rank))
     fault_point("save.environment")
 
 
@@ -169,17 +187,17 @@ def _write_manifest(building: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     files = {}
     for path in sorted(building.iterdir()):
         fsync(path)
-        files[path.name] = checkpoint.describe(path)
+        files[path.name] = describe(path)
     full = {
         **manifest,
-        "format": checkpoint.FORMAT_VERSION,
-        "id": files[checkpoint.WEIGHTS]["sha256"][: checkpoint.ID_DIGITS],
+        "format": FORMAT_VERSION,
+        "id": files[WEIGHTS]["sha256"][:ID_DIGITS],
         "created_at": time.time(),
         "files": files,
     }
     text = json.dumps(full, indent=1) + "\n"
     fault_point("save.before_manifest")
-    with open(building / checkpoint.MANIFEST, "w", encoding="utf-8") as file:
+    with open(building / MANIFEST, "w", encoding="utf-8") as file:
         file.write(text[: len(text) // 2])
         file.flush()
         fault_point("save.half_manifest")
