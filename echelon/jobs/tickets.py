@@ -13,8 +13,6 @@ a slot of the device is free. There is no daemon and no other state:
 The module is import-light: two hundred supervisors may wait.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

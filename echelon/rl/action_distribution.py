@@ -9,8 +9,6 @@ decoded as ``echelon.sim.kernels.controls`` decodes them, so any action has a lo
 Nothing branches on data and no noise is drawn here. Shapes: ``... rows, A action, S selector, K choice, W noise``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Policies in environments whose rows have the block of orders where their own have none, or the other way round."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad

@@ -1,7 +1,5 @@
 """Model over one flat observation vector: two tanh layers, then the shared recurrent core and heads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

@@ -5,8 +5,6 @@ Statistics, scale and shift are buffers of the module, so they are saved with th
 training. Shape: ``D column``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 

@@ -14,8 +14,6 @@ CPU this is 8 times as fast as a scan by doubling (Hillis and Steele, 1986), whi
 Shapes: ``T step, B sequence, F feature, H recurrent state``.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

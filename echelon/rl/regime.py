@@ -6,8 +6,6 @@ regime of the device that it is on (``FlatPolicy``), and the learner plays and u
 (``echelon.training.ppo.execution``).
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from functools import cache

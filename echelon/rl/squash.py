@@ -5,8 +5,6 @@ recovered from the stored action, so re-evaluating an action under unchanged wei
 computed in float32 or wider, also under autocast. Shapes: ``... rows, A action``.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Combat suites and the set encoder under their public import path; defined in ``env.suites`` and ``rl.deepset``."""
 
-from __future__ import annotations
-
 from echelon.env.layout import SUITE_DESCRIPTOR_DIM
 from echelon.env.suites import COMBAT_SUITES, CombatSuiteSpec, SuiteType, build_suite_descriptor, get_suite_for_role
 from echelon.rl.deepset import DeepSetEncoder

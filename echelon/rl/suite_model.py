@@ -5,8 +5,6 @@ encoders. The blocks at the end of a row join the rows of contacts and the ego s
 defined in ``echelon.env.layout``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any
 

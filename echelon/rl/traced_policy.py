@@ -12,8 +12,6 @@ On a GPU eight snapshots one after another take eight times as long as one, sinc
 Shapes: ``G policy, B or R row, D column, A action, H recurrent state, W noise``.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ No environment is built: sizes and model kind are in the manifest. Exported poli
 manifest in their header; a ``.pt`` file from elsewhere is read by ``torch.load(weights_only=True)``.
 """
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Shapes: ``E environment, M mech, T step, N row, B team of rows, D observation, A
 central state``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

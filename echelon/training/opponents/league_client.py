@@ -5,8 +5,6 @@ of near rating, played into the league as an arena job would play them, so that 
 one. Rank 0 reads, writes and plays; all ranks take what it read. Opponents are sampled by ``league_source``.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

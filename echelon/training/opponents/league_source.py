@@ -6,8 +6,6 @@ sampled; an entry that cannot be loaded leaves the pool with a notice. ``echelon
 reads and writes the league itself.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence

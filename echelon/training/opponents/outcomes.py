@@ -3,8 +3,6 @@
 Where both sides learn (self-play) the learner's side is blue; ``is_self_play`` tells such episodes apart.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

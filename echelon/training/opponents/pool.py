@@ -5,8 +5,6 @@ levels, the champion and snapshots of this run by weight. ``OpponentRunner`` act
 sides learn have no separate opponent, and theirs is called ``self``.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol

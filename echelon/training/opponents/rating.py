@@ -4,8 +4,6 @@ The untrained policy is the zero of the scale; 400 points are odds of ten to one
 likely one given the results, with one prior draw per opponent so that a clean sweep stays finite.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

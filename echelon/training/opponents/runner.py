@@ -6,8 +6,6 @@ the actions of all mechs that policies control. Environments in which both sides
 Shapes: ``E environment, K opponent row, D observation, A action, H recurrent state, W noise``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial

@@ -9,8 +9,6 @@ Shapes: ``E environment, S slot, K opponent row, P row that may have a policy of
 B row of a block, D observation, A action, H recurrent state, W noise``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Shapes: ``E environment, N learner row, K rows, D observation, A action, H recurrent state``.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

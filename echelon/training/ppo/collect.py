@@ -7,8 +7,6 @@ step costs one forward pass and a few copies of ``[N]`` vectors. No Python runs 
 Shapes: ``T step, N learner row, D observation, A action, H recurrent state``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Shapes: ``T step, N learner row, B state of a team, K mech of the own team, V to
 W width``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The regime of the policy (``echelon.rl.regime``) and ``ppo.capture`` decide. Wit
 decides how rows are split for the threads of the host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 

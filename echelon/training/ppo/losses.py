@@ -5,8 +5,6 @@ those of the minibatch. Shapes: ``T step, N learner row, L chunk step, B sequenc
 is ``[L, B]`` unless noted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

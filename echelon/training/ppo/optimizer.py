@@ -1,7 +1,5 @@
 """Adam, its learning rate, and the moving average of the weights that it changes (Polyak and Juditsky, 1992)."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -5,8 +5,6 @@ before. A rollout that is played beside an update has weights that are one updat
 begins with. ``echelon.training.loop`` leaves no rollout waiting where it saves or ends, so none is lost.
 """
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable

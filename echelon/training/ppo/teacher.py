@@ -6,8 +6,6 @@ from there, with an imitation loss that fades. Everything follows the progress o
 in the same phase.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ and gradients are in ``losses``; ``host.update`` and ``graph.update`` train on m
 Shapes: ``T step, N learner row, D observation, A action, L chunk step, B sequence, H recurrent state``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, cast

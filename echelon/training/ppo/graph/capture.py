@@ -5,8 +5,6 @@ at once. A captured graph reads tensors at fixed addresses, so each minibatch is
 work must not branch on data or depend on a changing Python number. There is one graph per minibatch shape.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar

@@ -6,8 +6,6 @@ rollout.
 Shapes: ``E environment, T step, N learner row, D observation, H recurrent state``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Shapes: ``L chunk step, B sequence, R row of a micro-batch, N row of the rollout, A action``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from collections.abc import Callable, Mapping, Sequence

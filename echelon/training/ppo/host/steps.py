@@ -1,7 +1,5 @@
 """Steps of a rollout whose results the host reads at once: ends of episodes, truncations, the next opponents."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """An update whose minibatches the host checks one by one: micro-batches on a few threads, or captured gradients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
