@@ -11,21 +11,8 @@ from dataclasses import dataclass
 
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, follow_folder, is_deleted
+from echelon.telemetry import events
 from echelon.telemetry.evaluations import newest_results
-from echelon.telemetry.events import (
-    Event,
-    EventAlert,
-    EventCheckpoint,
-    EventEval,
-    EventEvalBatch,
-    EventFresh,
-    EventMatch,
-    EventResume,
-    EventRound,
-    EventRung,
-    EventStart,
-    EventUpdate,
-)
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli import output
@@ -45,7 +32,7 @@ class ProgressColumn:
 
     name: str
     width: int
-    text: Callable[[EventUpdate, RunSnapshot], str]
+    text: Callable[[events.EventUpdate, RunSnapshot], str]
     wide: bool = False
     """Shown only on terminals of at least ``WIDE`` columns."""
 
@@ -91,13 +78,13 @@ class Follower:
                     raise ValueError(f"run {self._id!r} was deleted while it ran, which ends its job")
                 status = job_status(self.paths)
                 self.feed.move(self.paths.metrics)
-                events, self.snapshot = self.feed.poll()
-                if waiting and events and not self._live:
+                found, self.snapshot = self.feed.poll()
+                if waiting and found and not self._live:
                     waiting.stop()
                     waiting = None
-                for event in () if self._quiet else events:
+                for event in () if self._quiet else found:
                     self.show(event)
-                self._alert_terminal(status, events)
+                self._alert_terminal(status, found)
                 if status.has_ended or until(status, self.snapshot):
                     return status
                 if waiting:
@@ -110,43 +97,43 @@ class Follower:
             if waiting:
                 waiting.stop()
 
-    def _alert_terminal(self, status: JobStatus, events: Sequence[Event]) -> None:
+    def _alert_terminal(self, status: JobStatus, found: Sequence[events.Event]) -> None:
         """Ring the bell of the terminal, and show its notification, at the end of the job and at alerts."""
         if self.as_json:
             return
-        for event in events:
-            if isinstance(event, EventAlert) and event.level != "info":
+        for event in found:
+            if isinstance(event, events.EventAlert) and event.level != "info":
                 output.notify(f"{self.paths.id}: {event.level}", event.message)
         if status.has_ended:
             output.notify(f"{self.paths.id} {status.state}", status.reason)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         if self.as_json:
             output.show_json_text(to_json(event))
             return
         match event:
-            case EventStart() if event.num_envs:
+            case events.EventStart() if event.num_envs:
                 print_line(start_line(event))
-            case EventResume():
+            case events.EventResume():
                 print_line(f"resumed at update {event.update} from {event.checkpoint}. {event.message}".strip())
-            case EventUpdate():
+            case events.EventUpdate():
                 self._show_update(event)
-            case EventEval():
+            case events.EventEval():
                 print_line(eval_line(event), style="bold")
-            case EventEvalBatch():
+            case events.EventEvalBatch():
                 print_line(batch_line(event))
-            case EventCheckpoint():
+            case events.EventCheckpoint():
                 print_line(f"saved {event.path}", style="dim")
-            case EventRound():
+            case events.EventRound():
                 print_line(round_line(event))
-            case EventRung() | EventFresh() if event.state != "started":
-                print_line(rung_line(event) if isinstance(event, EventRung) else fresh_line(event))
-            case EventMatch() if not event.update:
+            case events.EventRung() | events.EventFresh() if event.state != "started":
+                print_line(rung_line(event) if isinstance(event, events.EventRung) else fresh_line(event))
+            case events.EventMatch() if not event.update:
                 print_line(f"recorded {event.path}", style="dim")
-            case EventAlert():
+            case events.EventAlert():
                 print_line(f"{event.level}: {event.message}", style="yellow")
 
-    def _show_update(self, event: EventUpdate) -> None:
+    def _show_update(self, event: events.EventUpdate) -> None:
         columns = [c for c in COLUMNS if not c.wide or output.console().width >= WIDE]
         if self._lines % HEADER_EVERY == 0:
             print_line(" ".join(c.name.rjust(c.width) for c in columns), style="bold")
@@ -154,7 +141,7 @@ class Follower:
         print_line(" ".join(c.text(event, self.snapshot).rjust(c.width) for c in columns))
 
 
-def start_line(event: EventStart) -> str:
+def start_line(event: events.EventStart) -> str:
     if not event.rows:
         return f"{event.device}: {event.num_envs} matches at a time"
     size = f"{event.num_envs} battles, {event.rows} learners, {count(event.parameters)} parameters"
@@ -162,7 +149,7 @@ def start_line(event: EventStart) -> str:
     return f"{event.device}, {event.threads} threads: {size}; until {count(event.total_steps)} steps{limit}"
 
 
-def round_line(event: EventRound) -> str:
+def round_line(event: events.EventRound) -> str:
     if event.state != "rated":
         speed = event.played / event.seconds if event.seconds > 0 else 0.0
         return f"round {event.round} of {event.rounds}: {event.played} of {event.matches} matches, {speed:.1f}/s"
@@ -172,7 +159,7 @@ def round_line(event: EventRound) -> str:
     return "; ".join([f"round {event.round} of {event.rounds} rated after {duration(event.seconds)}", *changes])
 
 
-def rung_line(event: EventRung) -> str:
+def rung_line(event: events.EventRung) -> str:
     where = trial_text(event)
     if event.state != "evaluated":
         return f"{where}  {event.state}: {event.message}"
@@ -182,7 +169,7 @@ def rung_line(event: EventRung) -> str:
     return f"{where}  {value}{against} at {count(event.global_step)} steps; {percent(event.progress)} done"
 
 
-def fresh_line(event: EventFresh) -> str:
+def fresh_line(event: events.EventFresh) -> str:
     where = "target against itself" if event.is_usual else trial_text(event)
     if event.state != "evaluated":
         return f"{where}  {event.state}: {event.message}"
@@ -193,20 +180,20 @@ def fresh_line(event: EventFresh) -> str:
     return f"{where}  best, on fresh seeds: {mean} mean, {sampled} sampled"
 
 
-def batch_line(event: EventEvalBatch) -> str:
+def batch_line(event: events.EventEvalBatch) -> str:
     """Return the win rate so far of an evaluation job in one line."""
     played = f"{event.played:>{len(str(event.matches))}} of {event.matches}"
     actions = "mean" if event.deterministic else "sampled"
     interval = f"[{output.bounds(event.win_low, event.win_high)}]"
     name = opponent_name(event.opponent)
-    condition = "" if event.condition == EventEvalBatch.condition else f", {event.condition}"
+    condition = "" if event.condition == events.EventEvalBatch.condition else f", {event.condition}"
     return (
         f"{played}  {name:<7}  {actions:<7}  {percent(event.win_rate):>4} wins {interval} in {event.episodes} matches"
         f"{condition}"
     )
 
 
-def eval_line(event: EventEval) -> str:
+def eval_line(event: events.EventEval) -> str:
     interval = "" if (bounds := output.bounds(event.win_low, event.win_high)) == "-" else f" [{bounds}]"
     draws = f", {percent(event.draw_rate)} draws" if event.draw_rate else ""
     best = ", best" if event.is_best else ""
@@ -218,7 +205,7 @@ def eval_line(event: EventEval) -> str:
     )
 
 
-def evaluation_text(event: EventEval) -> str:
+def evaluation_text(event: events.EventEval) -> str:
     won = output.rate(event.win_rate, event.win_low, event.win_high)
     return f"{won} against {opponent_name(event.opponent)} at update {event.update}"
 

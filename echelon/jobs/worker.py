@@ -32,15 +32,7 @@ from echelon.jobs.spec import read_spec, write_spec
 from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.jobs.usage import ResourceUsage
 from echelon.runs import OpenRun, RunPaths, read_json
-from echelon.telemetry.events import (
-    Event,
-    EventCheckpoint,
-    EventEnd,
-    EventEpisodes,
-    EventResume,
-    EventStart,
-    EventUpdate,
-)
+from echelon.telemetry import events
 from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventLog
 from echelon.training.runtime.threads import thread_environment
@@ -53,7 +45,7 @@ TRAINING = "training"
 FULL_GPU = ("CUDA out of memory", "Failed to allocate")
 """How torch's and Warp's errors of a full GPU begin."""
 COMPLETED, FAILED, STOPPED = 0, 1, 4
-UNLOGGED = (EventUpdate, EventEpisodes)
+UNLOGGED = (events.EventUpdate, events.EventEpisodes)
 """Records too frequent for the log; the metrics contain them."""
 PREPARING = {"maps": "preparing maps"}
 COMPILING = "compiling kernels"
@@ -70,7 +62,7 @@ class RunLink:
     def __init__(self, paths: RunPaths, log: EventLog, phase: str = TRAINING) -> None:
         self._has_earlier_session = paths.metrics.stat().st_size > 0
         self.paths = paths
-        self.last: Event | None = None
+        self.last: events.Event | None = None
         self._log = log
         self._signals = 0
         self._parent = os.getppid()
@@ -80,26 +72,28 @@ class RunLink:
         self._usage: ResourceUsage | None = None
         self._alert_rules = TrainingAlertRules()
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Append a record and its alerts; a checkpoint's record survives a crash of the machine."""
-        if isinstance(event, EventUpdate) and self._usage is not None:
+        if isinstance(event, events.EventUpdate) and self._usage is not None:
             event = replace(event, **self._usage.sample())
         self._append(event)
         for alert in self._alert_rules.check(event):
             self._append(alert)
         self.write_progress()
 
-    def _append(self, event: Event) -> None:
-        if isinstance(event, EventStart):
+    def _append(self, event: events.Event) -> None:
+        if isinstance(event, events.EventStart):
             self._phase = self._running_phase
             self._usage = ResourceUsage(self.paths, event.device)
             self._progress_written = -PROGRESS_S
             if self._has_earlier_session and event.start_update == 0 and self._running_phase == TRAINING:
                 self._log.append(
-                    EventResume(update=0, global_step=0, message="no checkpoint yet, training restarts from update 0")
+                    events.EventResume(
+                        update=0, global_step=0, message="no checkpoint yet, training restarts from update 0"
+                    )
                 )
         self._log.append(event)
-        if isinstance(event, (EventCheckpoint, EventEnd)):
+        if isinstance(event, (events.EventCheckpoint, events.EventEnd)):
             self._log.sync()
         self._update = getattr(event, "update", self._update)
         self._step = getattr(event, "global_step", self._step)
@@ -172,7 +166,7 @@ class RunLink:
 class SecondaryRunLink(RunLink):
     """Link of a process with rank > 0: it forwards its own signals and writes no records."""
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         self.last = event
 
     def write_progress(self) -> None:
@@ -225,7 +219,7 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 def withdraw(paths: RunPaths) -> bool:
     """Return a run to the settings with which it last trained, where those of a resume have never begun."""
-    spec, start = read_spec(paths), read_latest(paths.metrics, until=(EventStart,)).start
+    spec, start = read_spec(paths), read_latest(paths.metrics, until=(events.EventStart,)).start
     if start is None or start.time >= spec.created:
         return False
     write_spec(paths, replace(spec, config=start.config))
@@ -240,7 +234,7 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
-def log_line(event: Event) -> str:
+def log_line(event: events.Event) -> str:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
     values = [f"{name}={getattr(event, name)}" for name in LOGGED if getattr(event, name, "") != ""]
     return f"{stamp} {event.kind} {' '.join(values)}"
@@ -288,13 +282,13 @@ def main(
                 traceback.print_exc()
                 message = f"process {rank()}: {explain(error)}" if rank() else explain(error)
                 with contextlib.suppress(OSError):
-                    (log.append if rank() else link.emit)(EventEnd(reason="failed", message=message))
+                    (log.append if rank() else link.emit)(events.EventEnd(reason="failed", message=message))
                 print(message, file=sys.stderr, flush=True)
                 return FAILED
     except OSError as error:
         print(f"run folder {str(options.run)!r} cannot be written: {reason_of(error)}", file=sys.stderr, flush=True)
         return FAILED
-    return STOPPED if isinstance(link.last, EventEnd) and link.last.reason == "stopped" else COMPLETED
+    return STOPPED if isinstance(link.last, events.EventEnd) and link.last.reason == "stopped" else COMPLETED
 
 
 def start(argv: Sequence[str] | None = None) -> int:

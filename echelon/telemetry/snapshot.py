@@ -12,24 +12,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from echelon.telemetry.events import (
-    Event,
-    EventAlert,
-    EventCheckpoint,
-    EventCurriculum,
-    EventEnd,
-    EventEpisodes,
-    EventEval,
-    EventEvalBatch,
-    EventLeague,
-    EventMatch,
-    EventRating,
-    EventResume,
-    EventRound,
-    EventRung,
-    EventStart,
-    EventUpdate,
-)
+from echelon.telemetry import events
 from echelon.telemetry.log import EventFollower, is_superseded_by
 
 MAX_ALERTS = 100
@@ -88,27 +71,27 @@ class EpisodeTotals:
 class RunSnapshot:
     """State of a run at one time."""
 
-    start: EventStart | None = None
-    update: EventUpdate | None = None
-    best: EventEval | None = None
+    start: events.EventStart | None = None
+    update: events.EventUpdate | None = None
+    best: events.EventEval | None = None
     """The evaluation that chose the best checkpoint."""
-    evals: tuple[EventEval, ...] = ()
-    batches: tuple[EventEvalBatch, ...] = ()
-    reports: tuple[EventEval, ...] = ()
+    evals: tuple[events.EventEval, ...] = ()
+    batches: tuple[events.EventEvalBatch, ...] = ()
+    reports: tuple[events.EventEval, ...] = ()
     """Results of evaluation jobs, which are in a file of their own (``echelon.telemetry.evaluations``)."""
-    ratings: tuple[EventRating, ...] = ()
-    leagues: tuple[EventLeague, ...] = ()
-    checkpoints: tuple[EventCheckpoint, ...] = ()
-    matches: tuple[EventMatch, ...] = ()
-    moves: tuple[EventCurriculum, ...] = ()
+    ratings: tuple[events.EventRating, ...] = ()
+    leagues: tuple[events.EventLeague, ...] = ()
+    checkpoints: tuple[events.EventCheckpoint, ...] = ()
+    matches: tuple[events.EventMatch, ...] = ()
+    moves: tuple[events.EventCurriculum, ...] = ()
     """Values of the curriculum parameters at the start and after each change, newest last."""
     episodes: EpisodeTotals = EpisodeTotals()
-    alerts: tuple[EventAlert, ...] = ()
-    resumes: tuple[EventResume, ...] = ()
-    end: EventEnd | None = None
+    alerts: tuple[events.EventAlert, ...] = ()
+    resumes: tuple[events.EventResume, ...] = ()
+    end: events.EventEnd | None = None
     """End of the newest session; None while it runs."""
-    round: EventRound | None = None
-    rung: EventRung | None = None
+    round: events.EventRound | None = None
+    rung: events.EventRung | None = None
     """Newest rung that a trial of a sweep has reached."""
     last_time: float = 0.0
     skipped: int = 0
@@ -117,7 +100,7 @@ class RunSnapshot:
     def is_evaluation(self) -> bool:
         return self.start is not None and self.start.preset == EVALUATION
 
-    def is_trained(self, event: EventEval) -> bool:
+    def is_trained(self, event: events.EventEval) -> bool:
         """Whether an evaluation is of a trained policy: of a job, after an update, or of a run that starts from one."""
         return (
             event.update > 0
@@ -126,12 +109,12 @@ class RunSnapshot:
         )
 
     @property
-    def evaluation(self) -> EventEval | None:
+    def evaluation(self) -> events.EventEval | None:
         """The newest evaluation of a trained policy."""
         return next((event for event in reversed(self.evals) if self.is_trained(event)), None)
 
     @property
-    def other_best(self) -> EventEval | None:
+    def other_best(self) -> events.EventEval | None:
         """The evaluation that chose the best checkpoint, where the newest evaluation is of another checkpoint."""
         best, last = self.best, self.evaluation
         return best if best and last and self.is_trained(best) and best.update != last.update else None
@@ -214,7 +197,7 @@ class _Mark:
     """Newest update and totals after an update, to which a resume can return."""
 
     number: int = 0
-    update: EventUpdate | None = None
+    update: events.EventUpdate | None = None
     totals: EpisodeTotals = EpisodeTotals()
 
 
@@ -222,76 +205,80 @@ class _Mark:
 class _EventList:
     """A bounded list of records of one kind in a snapshot."""
 
-    kind: type[Event]
+    kind: type[events.Event]
     limit: int = MAX_LISTED
     thin: bool = True
     """Whether a full list drops every second record of its older half; otherwise it drops its oldest record."""
 
-    def append(self, events: list[Any], event: Event, protected: Event | None = None) -> None:
+    def append(self, listed: list[Any], event: events.Event, protected: events.Event | None = None) -> None:
         """Append a record; thinning keeps ``protected``."""
-        if len(events) >= self.limit:
+        if len(listed) >= self.limit:
             half = self.limit // 2 if self.thin else 1
-            events[:half] = [e for i, e in enumerate(events[:half]) if self.thin and (i % 2 == 0 or e is protected)]
-        events.append(event)
+            listed[:half] = [e for i, e in enumerate(listed[:half]) if self.thin and (i % 2 == 0 or e is protected)]
+        listed.append(event)
 
 
-NEWEST: dict[type[Event], str] = {
-    EventStart: "start", EventUpdate: "update", EventRound: "round", EventRung: "rung", EventEnd: "end"
-}  # fmt: skip
+NEWEST: dict[type[events.Event], str] = {
+    events.EventStart: "start",
+    events.EventUpdate: "update",
+    events.EventRound: "round",
+    events.EventRung: "rung",
+    events.EventEnd: "end",
+}
 """Kinds of which a snapshot has the newest record, and the field that it is in."""
 
 LISTS: dict[str, _EventList] = {
-    "evals": _EventList(kind=EventEval, limit=MAX_EVALUATIONS),
-    "batches": _EventList(kind=EventEvalBatch, thin=False),
-    "ratings": _EventList(kind=EventRating),
-    "leagues": _EventList(kind=EventLeague),
-    "checkpoints": _EventList(kind=EventCheckpoint),
-    "matches": _EventList(kind=EventMatch),
-    "moves": _EventList(kind=EventCurriculum, limit=MAX_CURRICULUM_EVENTS, thin=False),
-    "alerts": _EventList(kind=EventAlert, limit=MAX_ALERTS, thin=False),
-    "resumes": _EventList(kind=EventResume),
+    "evals": _EventList(kind=events.EventEval, limit=MAX_EVALUATIONS),
+    "batches": _EventList(kind=events.EventEvalBatch, thin=False),
+    "ratings": _EventList(kind=events.EventRating),
+    "leagues": _EventList(kind=events.EventLeague),
+    "checkpoints": _EventList(kind=events.EventCheckpoint),
+    "matches": _EventList(kind=events.EventMatch),
+    "moves": _EventList(kind=events.EventCurriculum, limit=MAX_CURRICULUM_EVENTS, thin=False),
+    "alerts": _EventList(kind=events.EventAlert, limit=MAX_ALERTS, thin=False),
+    "resumes": _EventList(kind=events.EventResume),
 }
 
 
 class SnapshotBuilder:
     """Accumulator of records with bounded size."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self, earlier: Iterable[events.Event] = ()) -> None:
         self._newest: dict[str, Any] = dict.fromkeys(NEWEST.values())
         """Newest record by field."""
-        self._best: EventEval | None = None
+        self._best: events.EventEval | None = None
         self._lists: dict[str, list[Any]] = {name: [] for name in LISTS}
         self._recent: deque[_Mark] = deque(maxlen=MAX_MARKS)
         """Marks before the updates since the newest checkpoint; older updates are no target of a resume."""
         self._saved: deque[_Mark] = deque(maxlen=MAX_MARKS)
         self._totals = EpisodeTotals()
         self._last_time = 0.0
-        for event in events:
+        for event in earlier:
             self.add(event)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: events.Event) -> None:
         self._last_time = max(self._last_time, event.time)
-        if isinstance(event, EventResume):
+        if isinstance(event, events.EventResume):
             self._apply_resume(event)
         for name, row in LISTS.items():
             if isinstance(event, row.kind):
                 row.append(self._lists[name], event, self._best)
         match event:
-            case EventStart():
+            case events.EventStart():
                 self._newest["end"] = None
-            case EventUpdate():
+            case events.EventUpdate():
                 self._recent.append(_Mark(event.update - 1, self._newest["update"], self._totals))
-            case EventEpisodes():
+            case events.EventEpisodes():
                 self._totals = _add_episodes(self._totals, event)
-            case EventEval():
+            case events.EventEval():
                 self._best = _better(self._best, event)
-            case EventCheckpoint():
+            case events.EventCheckpoint():
                 self._saved.append(_Mark(event.update, self._newest["update"], self._totals))
                 self._recent.clear()
         if name := NEWEST.get(type(event)):
             self._newest[name] = event
 
-    def _apply_resume(self, resume: EventResume) -> None:
+    def _apply_resume(self, resume: events.EventResume) -> None:
         """Remove the records that ``resume`` supersedes."""
         self._newest["end"], update = None, self._newest["update"]
         if update is not None and is_superseded_by(update, resume):
@@ -300,25 +287,25 @@ class SnapshotBuilder:
             self._newest["update"], self._totals = mark.update, mark.totals
         self._recent = deque((m for m in self._recent if m.number <= resume.update), maxlen=MAX_MARKS)
         self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MAX_MARKS)
-        for name, events in self._lists.items():
-            self._lists[name] = [e for e in events if not is_superseded_by(e, resume)]
+        for name, listed in self._lists.items():
+            self._lists[name] = [e for e in listed if not is_superseded_by(e, resume)]
         self._best = reduce(_better, self._lists["evals"], None)
 
     def snapshot(self, skipped: int = 0) -> RunSnapshot:
-        lists: dict[str, Any] = {name: tuple(events) for name, events in self._lists.items()}
+        lists: dict[str, Any] = {name: tuple(listed) for name, listed in self._lists.items()}
         return RunSnapshot(
             best=self._best, episodes=self._totals, last_time=self._last_time, skipped=skipped, **self._newest, **lists
         )
 
 
-def _better(best: EventEval | None, event: EventEval) -> EventEval | None:
+def _better(best: events.EventEval | None, event: events.EventEval) -> events.EventEval | None:
     """Return the better of two evaluations; a report decides nothing."""
     if event.purpose != "choice":
         return best
     return event if best is None or event.is_best else best
 
 
-def _add_episodes(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:
+def _add_episodes(totals: EpisodeTotals, event: events.EventEpisodes) -> EpisodeTotals:
     reasons = Counter(totals.reasons) + Counter(event.reasons)
     unchanged = {"recent": totals.recent, "whole": totals.whole}
     return EpisodeTotals(
@@ -374,14 +361,14 @@ class SnapshotFeed:
         """Read the file under its new path."""
         self._follower.path = path
 
-    def poll(self, limit_bytes: int | None = None) -> tuple[list[Event], RunSnapshot]:
+    def poll(self, limit_bytes: int | None = None) -> tuple[list[events.Event], RunSnapshot]:
         """Read new records, at most about ``limit_bytes``; a replaced file restarts the snapshot."""
-        events = self._follower.poll(limit_bytes)
+        found = self._follower.poll(limit_bytes)
         if self._follower.generation != self._generation:
             self._generation, self._builder = self._follower.generation, SnapshotBuilder()
-        for event in events:
+        for event in found:
             self._builder.add(event)
-        return events, self._builder.snapshot(self._follower.skipped)
+        return found, self._builder.snapshot(self._follower.skipped)
 
 
 def read_snapshot(path: Path) -> RunSnapshot:
