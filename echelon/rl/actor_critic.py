@@ -6,8 +6,6 @@ under autocast. Shapes: ``T step, B sequence, A action, H recurrent state, S tar
 are what ``encode`` takes, with the same leading axes.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -82,7 +80,7 @@ class PolicyCalls(nn.Module):
     A subclass has ``core`` and provides ``encode``, and ``encode_with_targets`` where it can point at contacts.
     """
 
-    core: ActorCritic
+    core: "ActorCritic"
     takes_mean: bool = False
     """Whether ``act`` ignores the noise, for an opponent with mean actions among those that sample."""
 
@@ -264,7 +262,7 @@ class ActorCritic(PolicyCalls):
             self.actor_logstd.clamp_(max=bound)
 
     @property
-    def core(self) -> ActorCritic:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def core(self) -> "ActorCritic":  # pyright: ignore[reportIncompatibleVariableOverride]
         return self
 
     def recur(

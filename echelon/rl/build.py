@@ -4,8 +4,6 @@ Training, evaluation and arena use ``FlatPolicy`` only: observations are ``[B, D
 Nothing here needs an environment. Shapes: ``T step, B row, D column, A action, H recurrent state, W noise``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,7 +43,7 @@ class FlatPolicy(PolicyCalls):
         self._room: Mapping[str, int] | None = None
         set_regime(self, regime_of(core.actor_logstd.device))
 
-    def _apply(self, fn: Any, recurse: bool = True) -> FlatPolicy:
+    def _apply(self, fn: Any, recurse: bool = True) -> "FlatPolicy":
         """Move or convert tensors as ``nn.Module`` does, and take the regime of the new device."""
         super()._apply(fn, recurse)
         set_regime(self, regime_of(self.core.actor_logstd.device))

@@ -6,8 +6,6 @@ packed rows as real ones, on a device as many as its learner has made room for (
 Shapes: ``B set, N slot, F entity feature, H hidden, O output, P packed row``.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch
@@ -43,7 +41,7 @@ class EntityRows(NamedTuple):
     """First row of each set, then of sets that have the padding, then P int64; None where the host made the rows."""
 
     @classmethod
-    def padded(cls, features: Tensor, sets: Tensor, slots: Tensor, regime: Regime = HOST) -> EntityRows:
+    def padded(cls, features: Tensor, sets: Tensor, slots: Tensor, regime: Regime = HOST) -> "EntityRows":
         """Return real entities, ``features [P, F]`` of ``sets`` and ``slots [P]``, padded to one of few lengths."""
         padding = _padding(sets, regime)
         return cls(
@@ -53,7 +51,7 @@ class EntityRows(NamedTuple):
         )
 
     @classmethod
-    def of_slots(cls, entities: Tensor, keep: Tensor) -> EntityRows:
+    def of_slots(cls, entities: Tensor, keep: Tensor) -> "EntityRows":
         """Return every slot of ``entities [B, N, F]`` as a row, without a set where ``keep [B, N]`` is 0."""
         sets, slots = keep.shape
         at = torch.arange(sets * slots, device=keep.device)
@@ -204,7 +202,7 @@ class Compacted(NamedTuple):
     """First row of each set, then of sets of padding, then P int64."""
 
     @classmethod
-    def of(cls, real: Tensor, rows: int) -> Compacted:
+    def of(cls, real: Tensor, rows: int) -> "Compacted":
         """Return the first ``rows`` of the entities that are ``real [B, N]``, ordered by set and slot."""
         sets, slots = real.shape
         before = real.flatten().cumsum(0)

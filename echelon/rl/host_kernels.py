@@ -7,8 +7,6 @@ Warp compiles the header, so no compiler is needed, and a call holds no interpre
 Shapes: ``E entity, F entity feature, R set, D column``.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
@@ -110,7 +108,7 @@ class EntitySets(NamedTuple):
     @classmethod
     def of(
         cls, obs: Tensor, mask: tuple[int, int], blocks: Sequence[int], scale: Tensor, shift: Tensor, limit: int
-    ) -> EntitySets:
+    ) -> "EntitySets":
         """Return the entities of each row of ``obs [R, D]``, scaled, shifted and clipped to +-``limit``.
 
         An entity is real where its column of ``mask``, the first and one past the last, is below 1. ``blocks`` are the

@@ -8,8 +8,6 @@ modules of the policy are the oracle.
 Shapes: ``B or R row, D column, A action, H recurrent state, W noise``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -73,7 +71,7 @@ class Matrix(NamedTuple):
     at: int
     stride: int
 
-    def columns(self, first: int) -> Matrix:
+    def columns(self, first: int) -> "Matrix":
         return Matrix(self.at + FLOAT * first, self.stride)
 
 
@@ -83,7 +81,7 @@ class Pair(NamedTuple):
     values: Matrix
     slopes: Matrix
 
-    def columns(self, first: int) -> Pair:
+    def columns(self, first: int) -> "Pair":
         return Pair(self.values.columns(first), self.slopes.columns(first))
 
 

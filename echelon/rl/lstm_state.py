@@ -1,7 +1,5 @@
 """The recurrent state of a policy, defined once for all models."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch
@@ -17,7 +15,7 @@ class LSTMState(NamedTuple):
     h: Tensor
     c: Tensor
 
-    def stored(self, dtype: torch.dtype) -> LSTMState:
+    def stored(self, dtype: torch.dtype) -> "LSTMState":
         """Return a copy in another precision; its ``c`` is empty where it is 0."""
         cell = self.c if self.c.any() else self.c[..., :0]
         return LSTMState(self.h.to(dtype, copy=True), cell.to(dtype, copy=True))

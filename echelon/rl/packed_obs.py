@@ -7,8 +7,6 @@ once, and a minibatch gathers its rows from there.
 Shapes: ``T step, N learner row, L chunk step, B sequence, R row, S slot, P packed entity, F entity feature, D column``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -151,10 +149,10 @@ class PackedRows:
     def shape(self) -> torch.Size:
         return self.index.shape
 
-    def __getitem__(self, part: Any) -> PackedRows:
+    def __getitem__(self, part: Any) -> "PackedRows":
         return PackedRows(self.rollout, self.index[part])
 
-    def flatten(self, first: int, last: int) -> PackedRows:
+    def flatten(self, first: int, last: int) -> "PackedRows":
         return PackedRows(self.rollout, self.index.flatten(first, last))
 
     def gather(self) -> SuiteObservation:

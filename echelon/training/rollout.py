@@ -13,8 +13,6 @@ micro-batches, which threads work on; their number never changes the result.
 Shapes: ``T step, N learner row, D observation, A action, C chunk, H recurrent state, L chunk step, B sequence``.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -122,7 +120,7 @@ class RolloutBuffer:
         *,
         has_labels: bool = False,
         obs_dtype: torch.dtype = torch.float32,
-    ) -> RolloutBuffer:
+    ) -> "RolloutBuffer":
         """Return a zeroed rollout of T = ``num_steps`` steps and N = ``num_agents`` rows."""
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -146,7 +144,7 @@ class RolloutBuffer:
             **stored,
         )
 
-    def copy_from(self, other: RolloutBuffer) -> None:
+    def copy_from(self, other: "RolloutBuffer") -> None:
         """Become equal to ``other``, in the same tensors."""
         for item in fields(self):
             own, new = getattr(self, item.name), getattr(other, item.name)
@@ -287,7 +285,7 @@ class ChunkStates:
     c: Tensor
 
     @classmethod
-    def create(cls, chunks: int, rows: int, hidden: int, device: torch.device | str) -> ChunkStates:
+    def create(cls, chunks: int, rows: int, hidden: int, device: torch.device | str) -> "ChunkStates":
         shape = (chunks, rows, hidden)
         return cls(torch.zeros(shape, device=device), torch.zeros(shape, device=device))
 

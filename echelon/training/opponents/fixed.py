@@ -1,7 +1,5 @@
 """Opponents that training does not change: fixed policies, opponents given by name, and the champion in the box."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,12 +104,12 @@ class NamedOpponents:
         """The scripted level that is the only opponent, None for policies and mixes."""
         return level_of(next(iter(self.weights))) if len(self.weights) == 1 else None
 
-    def source(self, seed: int) -> WeightedOpponents:
+    def source(self, seed: int) -> "WeightedOpponents":
         """Return the opponents as a source that samples them by weight."""
         policies = {name: loaded.policy for name, loaded in self.policies.items()}
         return WeightedOpponents(self.weights, policies, seed)
 
-    def fitted(self, env: EnvConfig, obs_dim: int) -> NamedOpponents:
+    def fitted(self, env: EnvConfig, obs_dim: int) -> "NamedOpponents":
         """Return opponents for ``env`` with its ``obs_dim`` columns; ``ValueError`` for a policy of another game."""
         for name, loaded in self.policies.items():
             if interface_of(env_config_of(loaded.meta), loaded.policy.obs_dim) != interface_of(env, obs_dim):

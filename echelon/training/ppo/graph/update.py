@@ -9,8 +9,6 @@ every minibatch packs its own into as many rows as the fullest one needs, and so
 of the dead weigh nothing.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -61,7 +59,7 @@ class MinibatchFigures(NamedTuple):
     """1 where the optimizer moved the weights, -1 where the norm was not finite, 0 without a step."""
 
     @classmethod
-    def of(cls, rows: NDArray[np.float32]) -> MinibatchFigures:
+    def of(cls, rows: NDArray[np.float32]) -> "MinibatchFigures":
         *terms, finite, norms, steps = rows.T
         return cls(LossTerms(*terms), finite > 0, norms, steps)
 
