@@ -18,6 +18,7 @@ from echelon.replay.reader import Replay
 from echelon.web import build, matches
 from tests.browser.conftest import DESK, GOLDEN, WAIT_S
 from tests.browser.player import DROP, FLYING, LOADED, seek
+from tests.browser.test_layout import CUT, PHONES
 
 READY = "() => window.echelon?.play.phase === 'ready'"
 FLOWN = "([began, ticks]) => echelon.play.live.tick >= began + ticks"
@@ -27,6 +28,8 @@ KEPT = """async () => {
 }"""
 FLOWN_ROWS = "(count) => echelon.state.list.matches.filter((row) => row.run === 'page').length === count"
 """Whether so many matches of the page's session are listed."""
+THUMBS = [".cockpit-tools .button", ".cockpit-tiles .button", ".cockpit-weapon:not(:has(.automatic))", ".cockpit-orders"]
+"""What a pilot taps."""
 TICKS = 30
 """Least ticks that a match is flown."""
 
@@ -142,6 +145,17 @@ def test_page_plays_records_verifies_and_works_offline(new_page, host, tmp_path)
     page.wait_for_function(f"() => ({LOADED})() && echelon.state.match.file === 'holiday.ecr'")
     told = verdict(page)
     assert "which this page cannot play; verify it with `echelon replay verify`" in told, told
+
+    phone = new_page(viewport=PHONES["portrait"], has_touch=True, is_mobile=True)
+    phone.goto(f"{host.address}/games/mech/?quality=low")
+    phone.wait_for_function(READY)
+    phone.locator(".start-form").get_by_role("button", name="trivial").first.tap()
+    phone.wait_for_function("() => echelon.play.live?.tick > 0 && document.querySelector('.cockpit-card').hidden")
+    assert "left thumb walks" in phone.locator(".cockpit-hint").inner_text()
+    for name, size in PHONES.items():
+        phone.set_viewport_size(size)
+        assert phone.evaluate(CUT, THUMBS) == [], name
+    phone.close()
 
     index = page.evaluate("async () => (await (await fetch('game.json')).json()).files")
     page.wait_for_function(f"async (count) => (await ({KEPT})()) > count", arg=len(index))

@@ -179,8 +179,8 @@ export class Session {
   }
 
   /** Open what the page records; returns whether it is open. */
-  show(source: ReplaySource): Promise<boolean> {
-    return this.openSource("file", source);
+  async show(source: ReplaySource): Promise<boolean> {
+    return (await this.openSource("file", source)) && (this.write("#file"), true);
   }
 
   async openPage(file: File, route: Route): Promise<void> {

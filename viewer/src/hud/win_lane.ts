@@ -107,7 +107,7 @@ export class WinLane {
     const point = control.isBlank(match) ? null : match.win.at(tick); // the moment has not arrived
     const result = isOver(match, tick) ? match.index.outcome : null;
     const lacks = match.index.outcome !== null && match.win.points.length === 0;
-    const now = point ? `Blue ${percentText(point.p)}` : lacks ? "none in this file" : "";
+    const now = point ? `Blue ${percentText(point.p)}` : lacks ? "not in\nthis file" : "";
     setText(this.now, result ? winnerText(result.winner) : now);
     this.now.classList.toggle("over", result !== null);
     this.now.dataset.team = point && !isEven(point) ? (point.p > 0.5 ? "blue" : "red") : "none";
