@@ -99,8 +99,7 @@ def shares_of(text: str) -> list[float]:
     except ValueError:
         found = []
     if not found or not all(0 < share <= 100 for share in found):
-        expected = f"expected percentages above 0, since 0 is always measured; try {SHARES}"
-        raise ConfigError(f"--shares is {text!r:.80}, {expected}")
+        raise ConfigError(f"--shares is {text!r:.80}, expected percentages above 0 (always measured); try {SHARES}")
     return found
 
 
@@ -177,10 +176,7 @@ def start(name: str, observers: Observers | None = None, *, as_json: bool = Fals
 
 
 def harden(name: str, steps: int | None, overrides: Mapping[str, Any], *, as_json: bool = False) -> Follower:
-    """Start a league run from the target of a red team, with its attackers as exploiters; return its follower.
-
-    It trains for ``steps``, by default as long as the target did.
-    """
+    """Start a league run of ``steps``, default the target's, from a red team's target against its attackers."""
     from echelon.arena.submit import submit
     from echelon_cli.arena_job import open_league
 
@@ -201,11 +197,10 @@ def harden(name: str, steps: int | None, overrides: Mapping[str, Any], *, as_jso
                 submit(store, paths.root.parent / each.run, kind="exploiter", label=label, target=run.id)
         follower = job.start(run, new_spec("train", resolved.nested(), resolved.provenance), as_json=as_json)
     assert follower is not None
-    told = (
-        f"{output.count(resolved.values['total_steps'])} steps against {len(trained)} attackers; then attack it alike:"
-    )
     if not as_json:
-        output.print_line(f"{told} {command('redteam', run.id, '--steps', report.attack.rungs[-1])}", style="dim")
+        told = f"{output.count(resolved.values['total_steps'])} steps against {len(trained)} attackers"
+        again = command("redteam", run.id, "--steps", report.attack.rungs[-1])
+        output.print_line(f"{told}; then attack it alike: {again}", style="dim")
     return follower
 
 

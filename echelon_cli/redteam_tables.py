@@ -27,8 +27,8 @@ def plan_lines(plan: SweepPlan) -> list[str]:
     took = ""
     with contextlib.suppress(RunNotFoundError):
         if (last := read_latest(find_run(attack.target).metrics).update) and last.global_step:
-            starts = 10.0 * (plan.repeated + 1) * plan.rungs  # each some 10 s
-            seconds = starts + plan.planned_work * last.elapsed_s / last.global_step
+            starts_s = 10.0 * (plan.repeated + 1) * plan.rungs
+            seconds = starts_s + plan.planned_work * last.elapsed_s / last.global_step
             took = f"; about {output.duration(seconds)} with evaluations, at the target's speed"
     return [
         f"attackers of {attack.target}{own}: {plan.seeds} from each of {kinds}",
@@ -70,8 +70,7 @@ def show_report(report: RedTeamReport) -> None:
     for what, message in failed:
         if message:
             output.print_line(f"{what} failed: {message}", style="dim")
-    text = f"win rates with mean actions on the {report.seeds} seeds that choose the best one; 0%: before training"
-    output.print_line(text, style="dim")
+    output.print_line(f"mean actions, {report.seeds} seeds that choose the best one; 0%: before training", style="dim")
     if report.strongest:
         output.print_line(strongest_text(report.strongest), style="bold")
     if report.exploit:

@@ -117,8 +117,7 @@ def _attacks(attacks: Sequence[tuple[str, str, Estimate | None, Estimate, Estima
     return [
         "## Exploitability",
         "",
-        "Win rates against this policy of the best attacker that was trained against it, on fresh seeds,"
-        " and with mean actions before its training.",
+        "Win rates of the best attacker trained against this policy, on fresh seeds; before training: mean actions.",
         "",
         "| Steps of all attackers | Best attacker from | Before training | Mean actions | Sampled actions |",
         "|---:|---|---:|---:|---:|",

@@ -255,7 +255,7 @@ def test_red_team_refusals_are_one_line(tmp_path, capsys):
         (["champion", "--from", other], 2, "plays another game than the target: 400 columns"),
         (["champion", "--from", "medium"], 2, "--from 'medium' is a scripted level"),
         (["champion", "--shares", "10,none"], 2, "--shares is '10,none', expected percentages"),
-        (["champion", "--shares", "0,10"], 2, "0 is always measured"),
+        (["champion", "--shares", "0,10"], 2, "above 0 (always measured)"),
         (["champion", "--set", "total_steps=5"], 2, "total_steps is decided by the red team"),
         ([], 2, "expected either a policy to attack, --resume ID, --show ID or --harden ID"),
         (["--harden", "some"], 2, "--plan is given without a policy to attack; leave it out"),

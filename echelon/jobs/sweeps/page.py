@@ -29,7 +29,6 @@ caption{{text-align:left;caption-side:bottom;padding:.4rem 0;font-size:.9rem}}sv
 .maps svg{{border:1px solid var(--line);box-sizing:border-box}}</style></head><body>{body}</body></html>"""
 WIDTH, HEIGHT, LEFT, RIGHT, MARGIN = 640, 280, 44, 96, 24
 """Size of the curve, and its margins at the left, at the right for names, and above and below [px]."""
-SERVER = "http://127.0.0.1:8400/"
 WORDS = (
     "Fallen: knocked over. Shutdown: by heat. Legged: legs destroyed. Painted: marked for missiles. Ecm: jams radar."
     " Eccm: counters it. Suppressed: under fire, regains stability slowly. Vent: releases heat. Seen: by a hostile."
@@ -132,9 +131,9 @@ def _exploit(found: dict[str, Any], which: str, served: bool) -> list[str]:
     moments = []
     for each in found["moments"]:
         match, side = escape(each["match"]), ("blue", "red")[each["attacker"]]
-        at = f"#match={match}&amp;t={each['from']:.1f}"
+        at = f"{'../' if served else 'http://127.0.0.1:8400/'}#match={match}&amp;t={each['from']:.1f}"
         clip = command("replay", "video", match, "--from", f"{each['from']:.1f}", "--to", f"{each['to']:.1f}")
-        link = f'<a href="{"../" if served else SERVER}{at}">watch</a>, as a clip <code>{clip}</code>'
+        link = f'<a href="{at}">watch</a>, as a clip <code>{clip}</code>'
         moments.append(f"<li>{escape(each['caption'])}. The attacker is {side}: {link}</li>")
     return [
         f"<h2>How the strongest attacker wins</h2><p>The one {which}, in {found['matches']['attacker']} "

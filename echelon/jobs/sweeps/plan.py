@@ -121,7 +121,6 @@ class SweepPlan:
         return "attacker" if self.attack else "trial"
 
     def share(self, rung: int) -> float:
-        """Return the part of a complete trial at a rung."""
         return self.rung_steps[min(rung, self.last_rung)] / self.rung_steps[-1]
 
     @property

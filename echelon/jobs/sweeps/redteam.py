@@ -121,10 +121,8 @@ def _attacker(trial: Trial) -> Attacker:
     choice, failure = trial.choice, trial.failure
     results = [result for _, result in sorted(trial.results.items()) if result.state == EVALUATED]
     rates = tuple(Estimate(result.value, result.low, result.high) for result in results)
-    return Attacker(
-        number=choice.number, name=choice.name, seed=choice.seed, run=choice.run, rates=rates, before=_before(trial),
-        message=failure.message if failure else "",
-    )  # fmt: skip
+    about = {"number": choice.number, "name": choice.name, "seed": choice.seed, "run": choice.run}
+    return Attacker(**about, rates=rates, before=_before(trial), message=failure.message if failure else "")
 
 
 def _before(trial: Trial) -> Estimate | None:

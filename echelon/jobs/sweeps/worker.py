@@ -99,8 +99,8 @@ class Sweep:
         except ConfigError as error:
             outcome = str(error)
         if isinstance(outcome, str):
-            where = f"{self.plan.unit} {trial.number} (run {trial.choice.run})"
-            self._link.emit(EventAlert(message=f"{where} failed: {outcome}"))
+            text = f"{self.plan.unit} {trial.number} (run {trial.choice.run}) failed: {outcome}"
+            self._link.emit(EventAlert(message=text))
             self._write(replace(event, state=schedule.FAILED, message=outcome))
         elif outcome is not None:
             event = self._evaluated(event, outcome)
