@@ -89,6 +89,8 @@ export class Play {
       escape: () => this.escape(),
     });
     cockpit.surface.after(this.input.pad.stick);
+    const warn = (event: Event) => state.flying && !session.ended && event.preventDefault();
+    if (game) window.addEventListener("beforeunload", warn); // a page keeps matches from their end on
     this.command = new CommandView(state, session, screen, () => this.input.controls);
     this.controls = new ControlsPanel(this.input);
     this.startForm = new StartForm(session, watching);
