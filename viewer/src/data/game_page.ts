@@ -1,7 +1,7 @@
 // The page of the game, which needs no server: what echelon/web/folder.py writes into its index, and its matches.
 
 import { Api, type NamedFile } from "../client";
-import type { BranchSummary, Header, MatchSummary } from "../protocol.gen";
+import type { BranchSummary, Header, MatchSummary, ParentSpec } from "../protocol.gen";
 import { topMoment } from "./moments";
 import { ApiError, requestBytes } from "./request";
 import { hex, sha256 } from "./sha256";
@@ -27,9 +27,6 @@ export function gamePage(): GamePage | null {
   const isFile = (value: unknown) => typeof value === "string" && Object.hasOwn(files, value);
   return JSON.parse(text, (_, value) => (isFile(value) ? new URL(value, document.baseURI).href : value)) as GamePage;
 }
-
-type Parent = NonNullable<Header["parent"]>;
-const levelOf = ({ level }: Header["teams"][number]) => level.replace(/^heuristic:/, "");
 
 /** Return the game of the page in which as many mechs fight as in a match, else its first. */
 export function gameOf({ games }: GamePage, { mechs }: Pick<Header, "mechs">): string {
@@ -77,7 +74,7 @@ export class GameApi extends Api {
   }
 
   /** Return what a branch continues and how, as a server would. */
-  private branchOf({ file, tick, set = {}, changes = {}, still = [] }: Parent): BranchSummary {
+  private branchOf({ file, tick, set = {}, changes = {}, still = [] }: ParentSpec): BranchSummary {
     const match = this.rows.find((row) => row.summary.file === file)?.summary.id ?? "";
     return { file, match, tick, set, changes: Object.entries(changes).map((change) => change.join("=")), still };
   }
@@ -89,9 +86,10 @@ export class GameApi extends Api {
     const id = `added-${hex(sha256(new TextEncoder().encode(`${run}/${file.name}`))).slice(0, 16)}`;
     const { outcome, chunks, moments } = index;
     const { created, seed, map_seed, mechs, update, world, teams, parent } = header;
+    const levels = teams.map(({ level }) => level.replace(/^heuristic:/, "")) as [string, string];
     const summary: MatchSummary = {
       ...{ id, run, file: file.name, version: "", created, seed, map_seed, mechs, update, size: world.size },
-      ...{ parent: parent && this.branchOf(parent), levels: [levelOf(teams[0]), levelOf(teams[1])] },
+      ...{ parent: parent && this.branchOf(parent), levels },
       ...{ blue: teams[0].name, red: teams[1].name, live: false, complete: outcome !== null, bytes: file.size },
       ...{ chunks: chunks.length, moment: topMoment(moments)?.caption ?? "" },
       ...(outcome ?? { winner: -1, reason: "", score: [0, 0], alive: [0, 0] }),

@@ -325,8 +325,8 @@ export class Cockpit {
     const hint = mouse ? "Click to aim with the mouse; Esc releases it." : "";
     const begins = live.tick - play.beginning < GOAL_S * header.tick_hz && !play.tutorial && !commanded;
     const [fire, help, ...walk] = KEYS.map((command) => this.keyOf(command));
-    const touch = this.input().device === "touch";
-    const keys = touch ? TOUCH_LINE : `${walk.join(" ")} walk, ${fire} fires, ${help} has all controls.`;
+    const byKeys = `${walk.join(" ")} walk, ${fire} fires, ${help} has all controls.`;
+    const keys = this.input().device === "touch" ? TOUCH_LINE : byKeys;
     setText(this.hint, play.problem || (begins ? `${goalLine(header)} ${keys} ${hint}` : hint));
     this.hint.classList.toggle("problem-line", play.problem !== "");
   }
