@@ -41,6 +41,10 @@ SMALLEST, MOST_STEPS = 1e-300, 1000
 """Least weight whose entropy is computed, and most steps of its maximisation."""
 CHUNK = 1 << 20
 """Scores of bootstrap samples that are held at a time."""
+ELO_SCALE = 400.0 / math.log(10.0)
+"""Points of a rating for a factor e in the odds of winning."""
+NEWTON_STEPS = 50
+"""Steps of the fit of ratings; 20 players that beat each other in order take 15."""
 
 
 class Estimate(NamedTuple):
@@ -176,6 +180,29 @@ def _scores(name: str, scores: ArrayLike) -> np.ndarray:
 def _require_equal(what: str, x: int, y: int) -> None:
     if x != y:
         raise ValueError(f"x has {x} {what} and y has {y}, expected equal numbers")
+
+
+def bradley_terry(points: ArrayLike, anchor: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return ratings ``[N]`` on the Elo scale and their standard deviations, that of the ``anchor`` 0.
+
+    ``points [N, N]`` are those of each row against each column, a draw half a point for both. Each pair that played has
+    an additional draw, so that a player who won every match has a rating (Bradley and Terry, 1952).
+    """
+    import numpy as np
+
+    won = np.array(points, float)
+    won += 0.5 * ((won + won.T > 0) & ~np.eye(len(won), dtype=bool))
+    games, free = won + won.T, np.arange(len(won)) != anchor
+    strengths = np.zeros(len(won))
+    for _ in range(NEWTON_STEPS):
+        expected = 1.0 / (1.0 + np.exp(strengths[None] - strengths[:, None]))
+        weights = games * expected * (1.0 - expected)
+        information = (np.diag(weights.sum(1)) - weights)[np.ix_(free, free)]
+        step = np.linalg.pinv(information) @ (won - games * expected).sum(1)[free]
+        strengths[free] += np.clip(step, -1.0, 1.0)
+    deviations = np.zeros(len(won))
+    deviations[free] = np.sqrt(np.diag(np.linalg.pinv(information)))
+    return ELO_SCALE * strengths, ELO_SCALE * deviations
 
 
 def nash_weights(scores: ArrayLike) -> np.ndarray:

@@ -39,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "bench": Command(LABORATORY, "Measure the speed of this machine.", "bench", "bench"),
     "config": Command(LABORATORY, "Configuration fields, their values and their sources.", "config"),
     "arena": Command(LEAGUE, "The league: rounds between policies and levels, ratings.", "arena"),
+    "compete": Command(LEAGUE, "Competitions: hidden maps, ratings, a board that anyone can check.", "compete"),
     "agent": Command(LEAGUE, "Agents: programs in any language that play.", "agent"),
     "policy": Command(DATA, "Export a policy, or exchange it with the Hugging Face Hub.", "policy"),
     "demos": Command(DATA, "Demonstrations: record what pilots do, and imitate it.", "demos"),

@@ -34,8 +34,9 @@ const SLOWEST_FRAME_S = 2; // most time per frame; a slower page is in slow moti
 /** The pages and the state that they show. */
 export class App {
   private readonly state = defaults();
-  private readonly game = gamePage();
-  private readonly api = this.game ? new GameApi(this.game) : new Api();
+  private readonly page = gamePage(); // a board has no game
+  private readonly game = this.page && Object.keys(this.page.games).length > 0 ? this.page : null;
+  private readonly api = this.page ? new GameApi(this.page) : new Api();
   private readonly options = new URLSearchParams(location.search);
   private readonly named: TierName | null; // the address names a graphics tier for this visit only
   private readonly remembered: TierName | null;

@@ -43,7 +43,8 @@ export class GameApi extends Api {
 
   constructor({ matches }: GamePage) {
     super();
-    this.rows = matches.map(({ path, ...summary }) => {
+    this.rows = matches.map(({ path: named, ...summary }) => {
+      const path = new URL(named, document.baseURI).href;
       const arrayBuffer = async () => (await requestBytes(path)).buffer;
       return { summary, file: { name: summary.file, run: summary.run, arrayBuffer }, url: path };
     });

@@ -1,0 +1,436 @@
+"""Competitions: hidden maps that were committed to, every match recorded, and a folder that anyone can check.
+
+``init`` draws a secret and writes its hash; the seeds of the maps follow from the secret, which is revealed after the
+last match. Every pair of entries plays every seed from both sides. ``verify`` needs nothing but the folder: whether
+seeds are those of the commitment and matches those of entries and seeds, whether a sample of matches plays again bit
+for bit, and whether policies and levels would act as recorded on the recorded observations.
+
+The folder has ``competition.json`` (``CompetitionRules``), ``entries`` (policies, and ``entries.json``),
+``matches.jsonl`` (a ``ListedMatch`` a line) and ``matches`` (recordings).
+"""
+
+import hashlib
+import hmac
+import itertools
+import json
+import random
+import secrets
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.actions import QUANTISATION_LEVELS
+from echelon.agents import heuristic
+from echelon.arena.branch_pilots import BranchPilots
+from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot
+from echelon.arena.match_runner import play
+from echelon.arena.policy_runner import GroupedPolicyRunner
+from echelon.arena.reconstruct import open_match, recorded_steps
+from echelon.arena.verify import verify as verify_replay
+from echelon.config import EnvConfig
+from echelon.env.layout import obs_dim
+from echelon.env.referee import WINNERS
+from echelon.files import atomic_write, make_folder
+from echelon.replay.embed import embed_world
+from echelon.replay.reader import Replay
+from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
+from echelon.rl.fitting import fitted
+from echelon.rl.outside import ProcessPolicy
+from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
+from echelon.runs import runs_home
+from echelon.state_files import read_bounded
+from echelon.statistics import Z_95, alpha_rank, bradley_terry, nash_weights
+from echelon.validation import validated
+from echelon.version import SIM_VERSION
+
+RULES, ENTRIES, MATCHES, BOARD = "competition.json", "entries.json", "matches.jsonl", "board.json"
+ANCHOR, ANCHOR_RATING = "medium", 1500.0
+"""Level whose rating is fixed, and that rating."""
+BATCH = 32
+"""Matches that are played and written together; a killed host plays at most these again."""
+EQUAL_RATE = 0.99
+"""Least share of a player's decisions that are as recorded: another processor rounds differently."""
+MAX_ROWS_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompetitionRules:
+    """What a competition fixes before its first match."""
+
+    name: str
+    created: float
+    env: dict[str, Any]
+    """Game (``EnvConfig``)."""
+    maps: int
+    """Seeds that each pair plays from both sides."""
+    commitment: str
+    """SHA-256 of the secret that the seeds follow from."""
+    sim_version: int = SIM_VERSION
+    closed: str = ""
+    """SHA-256 of the list of entries, from the first match on."""
+    secret: str = ""
+    """The secret, after the last match."""
+
+    @property
+    def game(self) -> EnvConfig:
+        return validated(EnvConfig, self.env, "competition has a game that is none: ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    """A player of a competition."""
+
+    name: str
+    level: str = ""
+    """Scripted level; empty for a policy or a program."""
+    file: str = ""
+    """Its policy in the folder, or its program's file."""
+    sha256: str = ""
+    """Hash of its files."""
+    id: str = ""
+    """Id of its checkpoint."""
+    program: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedMatch:
+    """A match."""
+
+    number: int
+    map: int
+    """Number of its seed."""
+    blue: str
+    red: str
+    winner: str
+    reason: str
+    seconds: float
+    score: tuple[float, float]
+    replay: str
+    sha256: str
+
+
+@dataclass
+class Competition:
+    """A competition's folder."""
+
+    folder: Path
+    rules: CompetitionRules
+    entries: list[Entrant] = field(default_factory=list)
+    rows: list[ListedMatch] = field(default_factory=list)
+
+    @classmethod
+    def init(cls, folder: Path, name: str, env: EnvConfig, maps: int) -> "Competition":
+        """Write a new competition; ``ValueError`` where the folder has one."""
+        if (folder / RULES).exists():
+            raise ValueError(f"folder {str(folder)!r} has a competition, expected a new folder")
+        secret = secrets.token_hex(32)
+        commitment = hashlib.sha256(secret.encode()).hexdigest()
+        rules = CompetitionRules(
+            name=name, created=time.time(), env=asdict(env.without_ranges()), maps=maps, commitment=commitment
+        )
+        make_folder(_secret_file(rules).parent)
+        atomic_write(_secret_file(rules), secret, mode=0o600)
+        made = cls(folder, rules)
+        make_folder(folder / "matches")
+        make_folder(folder / "entries")
+        made.save()
+        return made
+
+    @classmethod
+    def open(cls, folder: Path) -> "Competition":
+        """Return the competition of a folder; ``ValueError`` where it has none or a damaged one."""
+        if not (folder / RULES).is_file():
+            raise ValueError(
+                f"folder {str(folder)!r} has no competition, expected {RULES}; echelon compete init makes one"
+            )
+        rules = validated(CompetitionRules, json.loads(read_bounded(folder / RULES)), f"{RULES} ")
+        entries = [validated(Entrant, row, f"{ENTRIES} ") for row in json.loads(read_bounded(folder / ENTRIES))]
+        rows = []
+        if (folder / MATCHES).exists():
+            text = read_bounded(folder / MATCHES, MAX_ROWS_BYTES).decode()
+            rows = [validated(ListedMatch, json.loads(line), f"{MATCHES} ") for line in text.splitlines()]
+        return cls(folder, rules, entries, rows)
+
+    def save(self) -> None:
+        atomic_write(self.folder / RULES, json.dumps(asdict(self.rules), indent=1) + "\n")
+        atomic_write(self.folder / ENTRIES, self.entries_text())
+
+    def entries_text(self) -> str:
+        """Return the content of ``entries.json``, whose hash the rules have from the first match on."""
+        return json.dumps([asdict(entry) for entry in self.entries], indent=1) + "\n"
+
+    def enter(self, name: str, level: str, path: Path | None) -> Entrant:
+        """Add a level, or a copy of the policy at ``path``; ``ValueError`` where it cannot play, or none can enter."""
+        if self.rules.closed:
+            raise ValueError(f"competition {self.rules.name!r} has begun, expected entries before its first match")
+        if name in [entry.name for entry in self.entries]:
+            raise ValueError(f"entry {name!r} exists, expected another name; choose one with --name")
+        entry = Entrant(name=name, level=level)
+        if path is not None:
+            loaded = load_policy(path)
+            file = self._copy(path, f"entries/{len(self.entries):03d}")
+            program = isinstance(loaded.policy, ProcessPolicy)
+            entry = replace(entry, file=file, id=str(loaded.meta.get("id", "")), program=program)
+            entry = replace(entry, sha256=self.hash_of(entry))
+            self._load(entry)
+        self.entries.append(entry)
+        self.save()
+        return entry
+
+    def _copy(self, path: Path, file: str) -> str:
+        if path.is_dir():
+            export_policy_folder(find_checkpoint(path), self.folder / file)
+            return file
+        shutil.copyfile(path, self.folder / f"{file}{path.suffix}")
+        return f"{file}{path.suffix}"
+
+    def hash_of(self, entry: Entrant) -> str:
+        """Return the hash of an entry's files."""
+        path, digest = self.inside(entry.file), hashlib.sha256()
+        for part in sorted(path.iterdir()) if path.is_dir() else [path]:
+            digest.update(hashlib.sha256(part.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def inside(self, file: str) -> Path:
+        """Return the path of a file; ``ValueError`` where it is not in the folder."""
+        path = (self.folder / file).resolve()
+        if not file or not path.is_relative_to(self.folder.resolve()):
+            raise ValueError(f"file {file!r} is not in the competition's folder")
+        return path
+
+    def _load(self, entry: Entrant) -> LoadedPolicy:
+        loaded = fitted(load_policy(self.inside(entry.file)), obs_dim(self.rules.game))
+        try:
+            check_dimensions(loaded.meta, obs_dim=obs_dim(self.rules.game))
+        except ValueError as error:
+            raise ValueError(f"entry {entry.name!r} plays another game: {error}") from None
+        return loaded
+
+    def fixtures(self) -> list[tuple[str, str, int]]:
+        """Return blue, red and the number of the map of every match: maps first, so that early boards are fair."""
+        pairs = list(itertools.combinations([entry.name for entry in self.entries], 2))
+        sides = [(blue, red) for one, other in pairs for blue, red in ((one, other), (other, one))]
+        return [(blue, red, number) for number in range(self.rules.maps) for blue, red in sides]
+
+    def seed(self, secret: str, number: int) -> int:
+        """Return the seed of a map."""
+        digest = hmac.new(secret.encode(), str(number).encode(), "sha256").digest()
+        return int.from_bytes(digest[:4], "big") >> 2
+
+    def run(self, *, envs: int, threads: int, show: Callable[[str], object], should_stop: Callable[[], bool]) -> bool:
+        """Play the matches that are left; return whether all were played, after which the secret is revealed.
+
+        ``ValueError`` where the secret is not on this machine, or fewer than two entries play.
+        """
+        if len(self.entries) < 2:
+            raise ValueError(
+                f"competition has {len(self.entries)} entries, expected at least 2; echelon compete enter adds one"
+            )
+        if not self.rules.closed:
+            self.rules = replace(self.rules, closed=hashlib.sha256(self.entries_text().encode()).hexdigest())
+            self.save()
+        secret = self.rules.secret or self._secret()
+        played, fixtures = {row.number for row in self.rows}, self.fixtures()
+        left = [number for number in range(len(fixtures)) if number not in played]
+        loaded = {entry.name: self._load(entry) for entry in self.entries if not entry.level}
+        for first in range(0, len(left), BATCH):
+            show(f"{len(fixtures) - len(left) + first} of {len(fixtures)} matches")
+            if should_stop():
+                return False
+            self._play(left[first : first + BATCH], secret, loaded, envs, threads, should_stop)
+        finished = len(self.rows) == len(fixtures)
+        if finished and not self.rules.secret:
+            self.rules = replace(self.rules, secret=secret)
+            self.save()
+        return finished
+
+    def _secret(self) -> str:
+        try:
+            return _secret_file(self.rules).read_text()
+        except OSError:
+            raise ValueError(
+                f"secret of competition {self.rules.name!r} is not here; its host plays the matches"
+            ) from None
+
+    def _play(
+        self, numbers: Sequence[int], secret: str, loaded: dict[str, LoadedPolicy], envs: int, threads: int,
+        should_stop: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        fixtures = self.fixtures()
+        pilots = {
+            e.name: Pilot(id=e.name, label=e.name, level=e.level, path=e.file, checkpoint=e.id) for e in self.entries
+        }
+        seats = {number: fixtures[number][:2] for number in numbers}
+        plan = MatchPlan(env=self.rules.game, pilots=pilots, seats=seats)
+        with GroupedPolicyRunner(
+            plan=plan, load=lambda pilot: loaded[pilot.id], deterministic=False, threads=threads
+        ) as runner:
+            session = MatchSession(
+                envs=envs, threads=threads, folder=self.folder / "matches", record=frozenset(numbers),
+                policy_runner=runner, should_stop=should_stop,
+            )  # fmt: skip
+            pairings = [Pairing(number, self.seed(secret, fixtures[number][2]), False) for number in numbers]
+            results = {result.pairing.number: result for result in play(plan, pairings, session)}
+        if session.recording_errors:
+            raise ValueError(session.recording_errors[0])
+        for number in sorted(results.keys() & session.replays.keys()):
+            record, path, (blue, red, map_) = results[number].record, session.replays[number], fixtures[number]
+            with Replay(path) as replay:
+                whole = embed_world(replay)
+            atomic_write(path, whole)
+            row = ListedMatch(
+                number=number, map=map_, blue=blue, red=red, winner=WINNERS[record.winner], reason=record.reason,
+                seconds=record.length * self.rules.game.dt_act, score=record.zone_score, replay=f"matches/{path.name}",
+                sha256=hashlib.sha256(whole).hexdigest(),
+            )  # fmt: skip
+            self.rows.append(row)
+        lines = [json.dumps(asdict(row)) + "\n" for row in self.rows]
+        atomic_write(self.folder / MATCHES, "".join(lines))
+
+    def board(self) -> dict[str, Any]:
+        """Return ratings with 95 % intervals, Nash weights, alpha-rank and scores of the matches so far."""
+        names = [entry.name for entry in self.entries]
+        at, points = {name: i for i, name in enumerate(names)}, np.zeros((len(names), len(names)))
+        for row in self.rows:
+            i, j = at[row.blue], at[row.red]
+            points[i, j] += {"blue": 1.0, "red": 0.0}.get(row.winner, 0.5)
+            points[j, i] += {"blue": 0.0, "red": 1.0}.get(row.winner, 0.5)
+        games = points + points.T
+        scores = np.divide(points, games, out=np.full_like(points, 0.5), where=games > 0)
+        anchor = at.get(ANCHOR, 0)
+        ratings, deviations = bradley_terry(points, anchor)
+        nash, masses = nash_weights(scores), alpha_rank(scores)
+        table = [
+            {
+                "name": entry.name,
+                "level": entry.level,
+                "program": entry.program,
+                "rating": round(ANCHOR_RATING + ratings[i], 1),
+                "interval": round(Z_95 * deviations[i], 1),
+                "matches": int(games[i].sum()),
+                "points": float(points[i].sum()),
+                "nash": round(float(nash[i]), 4),
+                "alpha_rank": round(float(masses[i]), 4),
+                "scores": [round(float(score), 4) for score in scores[i]],
+            }
+            for i, entry in enumerate(self.entries)
+        ]
+        return {"anchor": names[anchor], "played": len(self.rows), "planned": len(self.fixtures()), "entries": table}
+
+
+def _secret_file(rules: CompetitionRules) -> Path:
+    return runs_home() / "competitions" / f"{rules.commitment[:16]}.secret"
+
+
+def verify(
+    competition: Competition, sample: float, seed: int | None = None, show: Callable[[str], object] = lambda text: None
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each check of a competition's folder: its name, what was found, and what is wrong, "" nothing.
+
+    ``sample`` is the share of the matches that are played again, chosen by ``seed`` or at random.
+    """
+    c, rules, fixtures = competition, competition.rules, dict(enumerate(competition.fixtures()))
+    revealed = hashlib.sha256(rules.secret.encode()).hexdigest() == rules.commitment
+    wrong = "the secret is not the one that was committed to" if rules.secret else "it is not revealed yet"
+    yield "secret", f"commitment {rules.commitment[:12]}", "" if revealed else wrong
+    changed = [entry.name for entry in c.entries if entry.file and c.hash_of(entry) != entry.sha256]
+    if hashlib.sha256(c.entries_text().encode()).hexdigest() != rules.closed:
+        changed.append("the list itself")
+    yield "entries", f"{len(c.entries)}", f"not those of the first match: {', '.join(changed)}" if changed else ""
+    played = {row.number for row in c.rows}
+    odd = [row.number for row in c.rows if fixtures.get(row.number) != (row.blue, row.red, row.map)]
+    faults = [f"match {odd[0]} is not one of the plan"] if odd else []
+    faults += [f"{len(fixtures) - len(played)} are missing"] if len(played) < len(fixtures) else []
+    faults += ["some are listed twice"] if len(played) < len(c.rows) else []
+    yield "matches", f"{len(c.rows)} of {len(fixtures)}", ", ".join(faults)
+    faults = [fault for row in c.rows if (fault := _recording_fault(c, row, rules.secret if revealed else ""))]
+    yield "recordings", f"{len(c.rows)} files", f"{len(faults)} differ, the first: {faults[0]}" if faults else ""
+    board = c.folder / BOARD
+    same = board.is_file() and json.loads(read_bounded(board)) == json.loads(json.dumps(c.board()))
+    yield "ratings", f"of {len(c.entries)} entries", "" if same else f"{BOARD} is not what the matches give"
+    chosen = random.Random(seed).sample(c.rows, min(len(c.rows), round(sample * len(c.rows) + 0.5)))
+    equal, decisions, faults = Counter[str](), Counter[str](), list[str]()
+    for number, row in enumerate(chosen):
+        show(f"{number} of {len(chosen)} matches played again")
+        try:
+            path = c.inside(row.replay)
+            again = verify_replay(path)
+            if again.first is not None:
+                faults.append(f"match {row.number} differs at tick {again.first.tick}: {again.first.field}")
+            for name, (same_count, count) in recompute(c, row, path).items():
+                equal[name] += same_count
+                decisions[name] += count
+        except (ValueError, OSError) as error:
+            faults.append(f"match {row.number}: {error}")
+    found = f"{len(chosen)} matches played again, bit for bit"
+    yield "simulation", found, f"{len(faults)} fail, the first: {faults[0]}" if faults else ""
+    for entry in c.entries:
+        if entry.program:
+            yield f"actions of {entry.name}", "a program: not computed again", ""
+        elif count := decisions[entry.name]:
+            rate = equal[entry.name] / count
+            wrong = "" if rate >= EQUAL_RATE else f"expected {EQUAL_RATE:.0%}; another player played in its name"
+            yield f"actions of {entry.name}", f"{rate:.2%} of {count} decisions equal", wrong
+
+
+def _recording_fault(c: Competition, row: ListedMatch, secret: str) -> str:
+    """Return what is wrong with the recording of a match, "" nothing."""
+    try:
+        path = c.inside(row.replay)
+        if hashlib.sha256(path.read_bytes()).hexdigest() != row.sha256:
+            return f"match {row.number} has another file"
+        with Replay(path) as replay:
+            header, outcome = replay.header, replay.outcome or {"winner": 2, "reason": ""}
+            found = (*(team["name"] for team in header["teams"]), WINNERS[outcome["winner"]], outcome["reason"])
+            if found != (row.blue, row.red, row.winner, row.reason):
+                return (
+                    f"match {row.number} is {' '.join(found)}, listed as {row.blue} {row.red} {row.winner} {row.reason}"
+                )
+            if secret and header["seed"] != c.seed(secret, row.map):
+                return f"match {row.number} has another seed than map {row.map}"
+    except (ValueError, OSError) as error:
+        return f"match {row.number}: {error}"
+    return ""
+
+
+def recompute(c: Competition, row: ListedMatch, path: Path) -> dict[str, tuple[int, int]]:
+    """Return how many decisions of each player, policy or level, are as recorded on the recorded observations.
+
+    A decision is equal where no entry of a living mech's action differs by more than one level of quantisation.
+    """
+    entries = {entry.name: entry for entry in c.entries}
+    with Replay(path) as recorded:
+        sides, team = [entries[row.blue], entries[row.red]], np.array([m["team"] for m in recorded.header["roster"]])
+        loaded = [None if e.level or e.program else c._load(e) for e in sides]
+        policies = {m: policy for m, side in enumerate(team) if (policy := loaded[side]) is not None}
+        equal, count = np.zeros(2, int), np.zeros(2, int)
+        with BranchPilots(policies) as pilots:
+            engine = open_match(recorded, prepare=pilots.attach)
+            try:
+                script = np.array(
+                    [heuristic.script_of(sides[s].level) if sides[s].level else 0 for s in team], np.int32
+                )
+                engine.batch.set("script", script[None])
+                pilots.start({}, [int(recorded.header["seed"])])
+                for step in recorded_steps(recorded, 0, recorded.ticks):
+                    pilots.act()
+                    engine.run("pilots")
+                    chosen, alive = engine.batch.numpy("actions")[0].copy(), engine.batch.numpy("alive")[0] == 1
+                    levels = np.rint(np.clip(np.stack([chosen, step.actions]), -1, 1) * QUANTISATION_LEVELS)
+                    same = (np.abs(levels[0] - levels[1]) <= 1).all(1)
+                    for side in (0, 1):
+                        own = alive & (team == side)
+                        equal[side] += same[own].sum()
+                        count[side] += own.sum()
+                    engine.batch.set("actions", step.actions[None])
+                    engine.step(program="after_pilots")
+            finally:
+                engine.close()
+    known = [side for side in (0, 1) if not sides[side].program]
+    return {sides[side].name: (int(equal[side]), int(count[side])) for side in known}

@@ -1,0 +1,125 @@
+"""The board of a competition as static files: a page of ratings and scores, and the viewer with every match."""
+
+import html
+import json
+from typing import Any
+
+from echelon.arena.competition import BOARD, Competition
+from echelon.files import write_output
+from echelon.replay.reader import Replay
+from echelon.server.catalogue import summarize
+from echelon.server.routes import STATIC
+from echelon.version import SIM_VERSION
+from echelon.web.folder import INDEX, PageFolder
+
+WATCH = "watch"
+"""Folder of the viewer."""
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{name}</title>
+<style>
+:root {{ color-scheme: dark; --line: #1d2733; --soft: #8b99a8; --blue: #69b1ff; }}
+body {{ font: 15px/1.5 Inter, system-ui, sans-serif; color: #e6edf3; background: #0a0e14; max-width: 76rem;
+  margin: 0 auto; padding: 2rem 1.25rem; }}
+h1 {{ margin: 0; font-size: 2.25rem; }}
+h2 {{ margin: 2.5rem 0 .5rem; font-size: 1.125rem; }}
+a {{ color: var(--blue); }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; white-space: nowrap; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .3rem .75rem; border-bottom: 1px solid var(--line); text-align: right; }}
+th {{ color: var(--soft); font-weight: 500; }}
+th:first-child, td:first-child, .left {{ text-align: left; }}
+td.score {{ background: color-mix(in srgb, var(--blue) calc(var(--share) * .5%), transparent); }}
+.bar {{ position: relative; width: 16rem; }}
+.bar i {{ position: absolute; inset: 45% auto 45% var(--low); width: var(--width); background: var(--soft); }}
+.bar b {{ position: absolute; top: calc(50% - 4px); left: calc(var(--at) - 4px); width: 8px; height: 8px;
+  border-radius: 4px; background: var(--blue); }}
+small, p {{ color: var(--soft); }}
+code {{ color: #e6edf3; overflow-wrap: anywhere; }}
+</style>
+<h1>{name}</h1>
+<p>{played} of {planned} matches{state}. Ratings are Bradley-Terry's on the Elo scale, with 95 % intervals; {anchor} is
+fixed at 1500. Every pair plays {maps} hidden maps from both sides.</p>
+<h2>Ratings</h2>
+<div class="wide"><table><tr><th>Entry<th>Rating<th>±<th class="left">{low:.0f} to {high:.0f}<th>Matches<th>Points
+<th>Nash<th>alpha-rank</tr>
+{ratings}
+</table></div>
+<h2>Scores</h2>
+<div class="wide"><table><tr><th>Share of the points [%]{columns}</tr>
+{scores}
+</table></div>
+<h2>Matches</h2>
+<p><a href="{watch}/index.html">All in the viewer</a></p>
+<div class="wide"><table><tr><th>Match<th class="left">Blue<th class="left">Red<th class="left">Winner<th>Time [s]</tr>
+{matches}
+</table></div>
+<h2>Check it</h2>
+<p><code>echelon compete verify FOLDER --sample 0.05</code> in a copy of this folder checks the commitment
+<code>{commitment}</code>, the plan, the ratings, and plays matches again. Files:
+<a href="competition.json">rules</a>, <a href="entries.json">entries</a>, <a href="matches.jsonl">matches</a>,
+<a href="board.json">ratings</a>.</p>
+</html>
+"""
+
+
+def write_board(competition: Competition) -> dict[str, Any]:
+    """Write ``board.json``, the page and the viewer into the folder of a competition; return the board."""
+    folder, rules, board = competition.folder, competition.rules, competition.board()
+    viewer = PageFolder(folder / WATCH, STATIC)
+    summaries = []
+    for row in competition.rows:
+        path = folder / row.replay
+        with Replay(path) as replay:
+            about = summarize(f"match-{row.number}", rules.name, path, replay, fresh=False)
+        summaries.append({**about, "path": f"../{row.replay}"})
+    viewer.finish({"sim_version": SIM_VERSION, "policy": {}, "games": {}, "matches": summaries})
+    entries = sorted(enumerate(board["entries"]), key=lambda ranked: -ranked[1]["rating"])
+    low = min(row["rating"] - row["interval"] for _, row in entries)
+    high = max(row["rating"] + row["interval"] for _, row in entries)
+    text = html.escape
+    page = PAGE.format(
+        name=text(rules.name),
+        played=board["played"],
+        planned=board["planned"],
+        state="" if rules.secret else ", not finished",
+        anchor=text(board["anchor"]),
+        maps=rules.maps,
+        commitment=text(rules.commitment),
+        watch=WATCH,
+        low=low,
+        high=high,
+        ratings="\n".join(_rating(row, low, high) for _, row in entries),
+        columns="".join(f"<th>{text(row['name'])}" for _, row in entries),
+        scores="\n".join(
+            f"<tr><td>{text(row['name'])}"
+            + "".join("<td>" if i == j else _score(100.0 * row["scores"][j]) for j, _ in entries)
+            for i, row in entries
+        ),
+        matches="\n".join(
+            f'<tr><td><a href="{WATCH}/index.html#match=match-{row.number}">{row.number}</a>'
+            f'<td class="left">{text(row.blue)}<td class="left">{text(row.red)}<td class="left">{text(row.winner)}, '
+            f"{text(row.reason.replace('_', ' '))}<td>{row.seconds:.0f}"
+            for row in competition.rows
+        ),
+    )
+    write_output(folder / BOARD, json.dumps(board, indent=1) + "\n")
+    write_output(folder / INDEX, page)
+    return board
+
+
+def _score(share: float) -> str:
+    return f'<td class="score" style="--share:{share:.0f}">{share:.1f}'
+
+
+def _rating(row: dict[str, Any], low: float, high: float) -> str:
+    """Return a row of the table of ratings, with a bar of the interval between the lowest and the highest end."""
+    kind = "level" if row["level"] else "program" if row["program"] else ""
+    percent = 100.0 / max(1.0, high - low)
+    bar = f"--low:{(row['rating'] - row['interval'] - low) * percent:.1f}%;--width:{2 * row['interval'] * percent:.1f}%"
+    cells = [f"{row['matches']}", f"{row['points']:g}", f"{row['nash']:.3f}", f"{row['alpha_rank']:.3f}"]
+    return (
+        f"<tr><td>{html.escape(row['name'])} <small>{kind}</small><td>{row['rating']:.0f}<td>{row['interval']:.0f}"
+        f'<td class="bar" style="{bar};--at:{(row["rating"] - low) * percent:.1f}%"><i></i><b></b>'
+        + "".join(f"<td>{cell}" for cell in cells)
+    )

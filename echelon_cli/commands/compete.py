@@ -1,0 +1,152 @@
+"""``echelon compete``: competitions with proof, each a folder that anyone can check (docs/howto/compete.md)."""
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from echelon.runs import command as words
+from echelon_cli import options, output
+from echelon_cli.arena_job import game
+from echelon_cli.options import argument, complete_policies, option
+from echelon_cli.players import find_player
+
+if TYPE_CHECKING:
+    from echelon.arena.competition import Competition
+
+app = typer.Typer(
+    help="Competitions: hidden maps, ratings, and a board that anyone can check.", no_args_is_help=True,
+    rich_markup_mode=None,
+)  # fmt: skip
+Folder = Annotated[Path, argument("DIR", "Folder of the competition.")]
+
+
+def _open(folder: Path) -> "Competition":
+    from echelon.arena.competition import Competition
+
+    return Competition.open(folder)
+
+
+@app.command("init")
+def init(
+    folder: Folder,
+    name: Annotated[str, option("--name", "Name; default: the folder's.")] = "",
+    maps: Annotated[int, option("--maps", "Hidden maps; each pair plays all, from both sides.", min=1)] = 10,
+    preset: options.GamePreset = None,
+    assignments: options.Set = None,
+    as_json: options.Json = False,
+) -> None:
+    """Begin a competition: draw the secret of its maps.
+
+    Publish the secret's hash, the commitment, before the first match.
+    """
+    from echelon.arena.competition import Competition
+    from echelon.config import with_fairness
+
+    env = game(preset or "quickstart", assignments)
+    assert env is not None
+    made = Competition.init(folder, name or folder.absolute().name, with_fairness(env, "path"), maps)
+    found = {"folder": str(folder), "commitment": made.rules.commitment}
+    if as_json:
+        return output.show_json(found)
+    output.print_line(f"commitment {made.rules.commitment}; publish it before the first match")
+    output.print_line(f"next: {words('compete', 'enter', folder, 'medium', 'expert', 'champion')}")
+
+
+@app.command("enter")
+def enter(
+    folder: Folder,
+    players: Annotated[
+        list[str], argument("PLAYER", "Levels, runs, policies, champion or process:COMMAND.", complete_policies)
+    ],
+    name: Annotated[str, option("--name", "Name of a single entry; default: the player's.")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Enter players. Policies are copied; after the first match no one can enter."""
+    if name and len(players) > 1:
+        raise typer.BadParameter(f"--name is for one player, got {len(players)}; enter them one at a time")
+    competition, entered = _open(folder), []
+    for word in players:
+        player = find_player(word)
+        if player.commander:
+            raise typer.BadParameter(f"player {word!r} has a commander, expected a policy, a level or a program")
+        called = name or (player.name if player.path is None or player.is_agent else Path(player.name).name)
+        entered.append(competition.enter(called, "" if player.path else player.name, player.path))
+    if as_json:
+        return output.show_json([vars(entry) for entry in entered])
+    output.print_line(f"{len(competition.entries)} entries, {len(competition.fixtures())} matches")
+
+
+@app.command("run")
+def run(
+    folder: Folder,
+    envs: Annotated[int, option("--envs", "Matches at a time; few where programs play.", min=1)] = 8,
+    threads: options.Threads = 0,
+    as_json: options.Json = False,
+) -> int:
+    """Play the matches that are left, and write the board.
+
+    Run it again to go on. The secret is revealed after the last match.
+    """
+    from echelon.web.board import write_board
+
+    competition, stopped = _open(folder), []
+    before = signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
+    try:
+        with output.waiting("preparing", quiet=as_json) as show:
+            finished = competition.run(envs=envs, threads=threads, show=show, should_stop=lambda: bool(stopped))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    _show(write_board(competition), folder, as_json)
+    return output.DONE if finished else output.STOPPED
+
+
+@app.command("board")
+def board(folder: Folder, as_json: options.Json = False) -> None:
+    """Show the ratings, and write the board's page again."""
+    from echelon.web.board import write_board
+
+    _show(write_board(_open(folder)), folder, as_json)
+
+
+def _show(found: dict[str, Any], folder: Path, as_json: bool) -> None:
+    if as_json:
+        return output.show_json(found)
+    rows = sorted(found["entries"], key=lambda row: -row["rating"])
+    output.show_table(
+        ("entry", "rating", "±", "matches", "points", "nash", "alpha-rank"),
+        [
+            (r["name"], f"{r['rating']:.0f}", f"{r['interval']:.0f}", r["matches"], f"{r['points']:g}",
+             f"{r['nash']:.3f}", f"{r['alpha_rank']:.3f}")
+            for r in rows
+        ],
+        right=("rating", "±", "matches", "points", "nash", "alpha-rank"),
+    )  # fmt: skip
+    output.print_line(f"{found['played']} of {found['planned']} matches; the page is {folder / 'index.html'}")
+
+
+@app.command("verify")
+def verify(
+    folder: Folder,
+    sample: Annotated[
+        float, option("--sample", "Share of the matches to play again, 0 to 1.", min=0.0, max=1.0)
+    ] = 0.05,
+    seed: Annotated[int | None, option("--seed", "Chooses these matches; default: at random.")] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Check a competition from its folder alone.
+
+    That is commitment, plan, recordings, ratings, and a sample of the matches, played again.
+    """
+    from echelon.arena.competition import verify as checks
+
+    with output.waiting("checking", quiet=as_json) as show:
+        found = list(checks(_open(folder), sample, seed, show))
+    faults = [name for name, _, wrong in found if wrong]
+    if as_json:
+        output.show_json([{"check": name, "found": text, "wrong": wrong} for name, text, wrong in found])
+        return bool(faults)
+    output.show_table(("check", "found", "result"), [(name, text, wrong or "ok") for name, text, wrong in found])
+    output.print_line(f"{len(faults)} checks fail: {', '.join(faults)}" if faults else "everything checked holds")
+    return bool(faults)

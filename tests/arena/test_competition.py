@@ -1,0 +1,133 @@
+"""Competitions: every forgery of a folder fails a check of its own, and a stopped one goes on as if it never was."""
+
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from echelon.arena import competition as module
+from echelon.arena.competition import BOARD, MATCHES, RULES, Competition, verify
+from echelon.config import with_fairness
+from echelon.statistics import ELO_SCALE, bradley_terry
+from echelon.web.board import write_board
+from tests.arena.policy_files import SMALL, save
+
+GAME = with_fairness(replace(SMALL, max_episode_seconds=5.0), "path")
+
+
+def play(folder: Path, stops: int = 0) -> Competition:
+    """Play a competition, and stop it after each batch."""
+    left = [True] * stops
+    while not Competition.open(folder).run(envs=4, threads=1, show=str, should_stop=lambda: bool(left and left.pop())):
+        assert left is not None
+    return Competition.open(folder)
+
+
+@pytest.fixture(scope="module")
+def cup(tmp_path_factory, home):
+    folder = tmp_path_factory.mktemp("cup") / "cup"
+    begun = Competition.init(folder, "cup", GAME, 1)
+    begun.enter("easy", "easy", None)
+    begun.enter("medium", "medium", None)
+    for name, seed in (("one", 1), ("two", 2)):
+        begun.enter(name, "", save(folder.parent / name, seed, env=GAME))
+    write_board(play(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """The host's runs, where the secret is."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("home")
+        patch.setenv("ECHELON_HOME", str(folder))
+        patch.setattr(module, "BATCH", 5)
+        yield folder
+
+
+def faults(folder: Path, sample: float = 0.0) -> dict[str, str]:
+    return {name: wrong for name, _, wrong in verify(Competition.open(folder), sample, 0) if wrong}
+
+
+def rewrite(path: Path, change) -> None:
+    """Change the JSON of a file, or of the first line of one with a value a line."""
+    head, newline, rest = path.read_text().partition("\n") if path.suffix == ".jsonl" else (path.read_text(), "", "")
+    value = json.loads(head)
+    change(value)
+    path.write_text(json.dumps(value) + newline + rest)
+
+
+def test_a_copied_folder_is_checked_from_its_files_alone(cup, tmp_path, monkeypatch):
+    copy = Path(shutil.copytree(cup, tmp_path / "copy"))
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
+    found = {name: (text, wrong) for name, text, wrong in verify(Competition.open(copy), 1.0)}
+    assert not [wrong for _, wrong in found.values() if wrong]
+    assert {f"actions of {name}" for name in ("easy", "medium", "one", "two")} <= found.keys()
+    assert found["matches"][0] == "12 of 12" and found["simulation"][0].startswith("12 matches")
+    with pytest.raises(ValueError, match="has begun, expected entries before its first match"):
+        Competition.open(copy).enter("late", "hard", None)
+
+
+FORGERIES = {
+    "secret": lambda at: rewrite(at / RULES, lambda rules: rules.update(secret="00" * 32)),
+    "entries": lambda at: next((at / "entries").rglob("*.safetensors")).write_bytes(b"other"),
+    "matches": lambda at: (at / MATCHES).write_text((at / MATCHES).read_text().partition("\n")[2]),
+    "recordings": lambda at: rewrite(at / MATCHES, lambda row: row.update(winner="draw")),
+    "ratings": lambda at: rewrite(at / BOARD, lambda board: board["entries"][0].update(rating=3000.0)),
+}
+
+
+@pytest.mark.parametrize("check", FORGERIES)
+def test_each_forgery_fails_its_check(cup, tmp_path, check):
+    copy = Path(shutil.copytree(cup, tmp_path / "copy"))
+    FORGERIES[check](copy)
+    assert check in faults(copy)
+
+
+def test_a_player_in_the_name_of_another_is_found(cup, tmp_path):
+    """The host lets policy two play for policy one, and writes everything else as it should be."""
+    copy = Path(shutil.copytree(cup, tmp_path / "copy"))
+    forged = Competition.open(copy)
+    shutil.copytree(copy / forged.entries[3].file, copy / forged.entries[2].file, dirs_exist_ok=True)
+    forged.entries[2] = replace(forged.entries[2], sha256=forged.hash_of(forged.entries[2]))
+    forged.save()
+    assert "entries" in faults(copy)
+    closed = module.hashlib.sha256(forged.entries_text().encode()).hexdigest()
+    rewrite(copy / RULES, lambda rules: rules.update(closed=closed))
+    assert faults(copy) == {}
+    found = faults(copy, 1.0)
+    assert list(found) == ["actions of one"] and "another player played in its name" in found["actions of one"]
+
+
+def test_a_stopped_competition_goes_on(cup, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHELON_HOME", str(home))
+    done, again = Competition.open(cup), Path(shutil.copytree(cup, tmp_path / "again"))
+    rewrite(again / RULES, lambda rules: rules.update(secret=""))
+    lines = (again / MATCHES).read_text().splitlines(keepends=True)
+    (again / MATCHES).write_text("".join(lines[:3]))
+    assert faults(again)["secret"] == "it is not revealed yet" and "9 are missing" in faults(again)["matches"]
+    finished = play(again, stops=2)
+    same = [[{**asdict(row), "sha256": ""} for row in each.rows] for each in (finished, done)]
+    assert same[0] == same[1], "but for the times at which they were recorded"
+    assert finished.rules == done.rules
+
+
+def test_ratings_are_the_odds_of_winning_and_their_intervals_cover():
+    points = np.array([[0.0, 750.0], [250.0, 0.0]])
+    ratings, deviations = bradley_terry(points, 1)
+    assert ratings[1] == deviations[1] == 0.0
+    assert ratings[0] == pytest.approx(ELO_SCALE * np.log(750.5 / 250.5)) == pytest.approx(190, abs=1.0)
+    one_sided, _ = bradley_terry(np.array([[0.0, 10.0, 10.0], [0.0, 0.0, 10.0], [0.0, 0.0, 0.0]]), 1)
+    assert np.isfinite(one_sided).all() and one_sided[0] > one_sided[1] > one_sided[2]
+    rng, true, covered = np.random.default_rng(0), np.array([0.0, 100.0, -150.0, 300.0]), 0
+    chances = 1.0 / (1.0 + np.exp((true[None] - true[:, None]) / ELO_SCALE))
+    for _ in range(200):
+        won = np.triu(rng.binomial(40, chances), 1)
+        drawn = won + np.tril((40 - won.T), -1)
+        np.fill_diagonal(drawn, 0)
+        found, deviation = bradley_terry(drawn)
+        covered += int((np.abs(found - true)[1:] < 1.96 * deviation[1:]).sum())
+    assert 0.92 < covered / 600 < 0.98
