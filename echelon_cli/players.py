@@ -76,4 +76,5 @@ def find_player(name: str, what: str = "policy") -> Player:
     try:
         return Player(pilot, policy_path(pilot, what), commander)
     except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error}{did_you_mean(pilot, (*LEVELS, champion.NAME))}") from None
+        near = f"; a program is {AGENT}COMMAND" if " " in pilot else did_you_mean(pilot, (*LEVELS, champion.NAME))
+        raise RunNotFoundError(f"{error}{near}") from None

@@ -15,6 +15,7 @@ whose mechs a scripted pilot flies to the end of the match. Nothing here loads t
 
 import contextlib
 import os
+import re
 import selectors
 import shlex
 import signal
@@ -46,6 +47,8 @@ STAND_IN = "medium"
 """Scripted level that takes over."""
 LOG_BYTES = 1 << 16
 """End of an agent's standard error that is kept."""
+LOG_LINES, ERROR = 20, re.compile(r"error|exception|panic|fault", re.IGNORECASE)
+"""Last lines of it in which a fault looks for the error, which few languages print last, and what names one."""
 PREFIX = 4
 UNSENT_S = 0.005
 """Time after which a message is written on that an agent does not read fast enough [s]."""
@@ -138,7 +141,8 @@ class AgentProcess:
             end = PREFIX + int.from_bytes(self._read[:PREFIX], "big")
             if end > MAX_BYTES:
                 self.fault = (
-                    f"wrong: a message of {end - PREFIX} bytes, expected its length in {PREFIX} bytes before it"
+                    f"wrong: it begins with {bytes(self._read[:12])!r}, expected a message after its length "
+                    f"in {PREFIX} bytes, highest first; did something print to its standard output?"
                 )
             elif len(self._read) < end:
                 break
@@ -155,8 +159,9 @@ class AgentProcess:
             self._process.wait(0.2)
         code = self._process.poll()
         ended = "closed its output" if code is None else f"ended with status {code}"
-        last = next(reversed(self.log.strip().splitlines()), "")
-        self.fault = self.fault or f"dead: it {ended}{last and f': {last}'}"
+        lines = [line.strip() for line in self.log.strip().splitlines()[-LOG_LINES:]]
+        told = next((line for line in lines if ERROR.search(line)), lines[-1] if lines else "")
+        self.fault = self.fault or f"dead: it {ended}{told and f': {told}'}"
 
     def close(self) -> None:
         """End its input, and after ``END_S`` the agent and all that it started."""

@@ -36,6 +36,7 @@ def check(
     from echelon.arena.match_runner import play
     from echelon.arena.named_pilots import policy_pilot
     from echelon.arena.policy_runner import GroupedPolicyRunner
+    from echelon.rl.agent_process import LOG_LINES, MOST_FAULTS, STAND_IN
     from echelon.rl.checkpoint import env_config_of
     from echelon.rl.outside import ProcessPolicy
 
@@ -69,17 +70,19 @@ def check(
     if as_json:
         output.show_json(found)
         return bool(faults)
-    output.print_line(f"start     hello after {teams.start_s:.2f} s")
+    hello = (
+        f"no hello within {teams.start_s:.0f} s" if "no hello" in calls.first else f"hello after {teams.start_s:.2f} s"
+    )
+    output.print_line(f"start     {hello}")
     output.print_line(f"decisions {calls.calls}: {calls.failed} failed, {calls.slow} longer than 0.1 s")
     output.print_line(
         f"answers   median {median * 1e3:.1f} ms, 95 % {most * 1e3:.1f} ms, longest {longest * 1e3:.0f} ms"
     )
-    output.print_line(
-        f"matches   {wins} of {len(results)} won against {level.name}, a scripted pilot took over in {taken_over}"
-    )
+    own = f"; in {taken_over} of them {STAND_IN} flew on after {MOST_FAULTS} faults" * bool(taken_over)
+    output.print_line(f"matches   {wins} of {len(results)} won against {level.name}{own}")
     for fault in faults:
         output.print_line(f"fault     {fault}")
-    if teams.log:
-        output.print_line(f"stderr    {teams.log.strip().splitlines()[-1]}")
+    for line in teams.log.strip().splitlines()[-LOG_LINES:]:
+        output.print_line(f"stderr    {line}")
     output.print_line("passed" if not faults else "not passed: mend the faults")
     return bool(faults)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,6 +77,7 @@ def observation(
     as_json: options.Json = False,
 ) -> None:
     """List observation columns: name, unit, bounds, normalised."""
+    from echelon.env.layout import SLOT
     from echelon.env.layout import columns as layout_columns
 
     env = _resolve(preset, config, assignments).config.env
@@ -89,5 +90,14 @@ def observation(
         columns = [row._asdict() for row in table]
         output.show_json({"layout": env.obs_layout, "columns": columns})
         return
-    shown = [(i, name, unit, f"{low:g}", f"{high:g}", "yes" * normed) for i, name, low, high, normed, unit in table]
-    output.show_table(("column", "name", "unit", "low", "high", "normalised"), shown, right=("column", "low", "high"))
+    rows: dict[str, list[Any]] = {}
+    for row in table:
+        rows.setdefault(SLOT.sub("[]", row.name), []).append(row)
+    shown = [
+        (first.index, name.replace("[]", f"[0-{len(others)}]"), others[0].index - first.index if others else "",
+         first.unit, f"{first.low:g}", f"{first.high:g}", "yes" * first.normalizable)
+        for name, (first, *others) in rows.items()
+    ]  # fmt: skip
+    heads = ("column", "name", "next", "unit", "low", "high", "normalised")
+    output.show_table(heads, shown, right=("column", "next", "low", "high"))
+    output.print_line("next: how many columns further the same column of the next row is")

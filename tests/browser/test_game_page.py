@@ -28,7 +28,12 @@ KEPT = """async () => {
 }"""
 FLOWN_ROWS = "(count) => echelon.state.list.matches.filter((row) => row.run === 'page').length === count"
 """Whether so many matches of the page's session are listed."""
-THUMBS = [".cockpit-tools .button", ".cockpit-tiles .button", ".cockpit-weapon:not(:has(.automatic))", ".cockpit-orders"]
+THUMBS = [
+    ".cockpit-tools .button",
+    ".cockpit-tiles .button",
+    ".cockpit-weapon:not(:has(.automatic))",
+    ".cockpit-orders",
+]
 """What a pilot taps."""
 TICKS = 30
 """Least ticks that a match is flown."""

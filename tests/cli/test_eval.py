@@ -264,7 +264,9 @@ def test_follow_prints_the_running_win_rate_of_every_batch(running, capsys):
 
 def test_python_evaluation_plays_the_maps_it_is_given(tmp_path, monkeypatch):
     played = []
-    monkeypatch.setattr("echelon.training.api.evaluation.play_and_summarize", lambda policy, batch, env, **_: played.append(env))
+    monkeypatch.setattr(
+        "echelon.training.api.evaluation.play_and_summarize", lambda policy, batch, env, **_: played.append(env)
+    )
     for maps in (None, "path", "any"):
         evaluate(save(tmp_path, 1, env=SHORT), seeds=1, maps=maps)
     assert [env.world.fairness for env in played] == ["any", "path", "any"]

@@ -35,8 +35,9 @@ for message in messages():
 """
 FAULTS = {
     "sys.exit('out of memory')": "dead: it ended with status 1: out of memory",
+    "sys.stderr.write('TypeError: no key\\n at 3\\n'); sys.exit(2)": "dead: it ended with status 2: TypeError",
     "continue": "late: no answer within 0.1 s, and its time bank is empty",
-    "print('hello', flush=True); continue": "wrong: a message of 1751477356 bytes, expected its length in 4 bytes",
+    "print('hello', flush=True); continue": "wrong: it begins with b'hello",
     "answer(7); sys.stdout.buffer.write(b'\\0\\0\\0\\1\\xc1'); sys.stdout.flush(); continue": "wrong: a message that",
     "actions = actions[:1]": "wrong: actions that are not 2 rows of 3 numbers",
     "actions = 'none'": "wrong: actions that are not 2 rows of 3 numbers",

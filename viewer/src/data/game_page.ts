@@ -117,7 +117,8 @@ export class GameApi extends Api {
       await this.restored;
       return row()?.arrayBuffer() ?? Promise.reject(new ApiError(NOT_FOUND, "this page has no such match"));
     };
-    return row() ?? { get name() { return row()?.name ?? id; }, get run() { return row()?.run; }, arrayBuffer }; // prettier-ignore
+    const named = { get name() { return row()?.name ?? id; }, get run() { return row()?.run; } }; // prettier-ignore
+    return row() ?? Object.assign(named, { arrayBuffer });
   }
 
   override fileUrl(id: string): string {

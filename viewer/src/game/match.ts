@@ -227,7 +227,9 @@ export function playWatched(game: Game, match: NewMatch, grown: (data: Uint8Arra
 }
 
 function partsOf({ team }: SensedArrays, cast: Cast, mapSeed: number, about: Partial<Header>): HeaderParts {
-  const flown = cast.pilots.map(({ name, checkpoint }, m) => (cast.seats.includes(m) ? ["", ""] : [name, checkpoint]) as [string, string]);
+  const flown = cast.pilots.map(({ name, checkpoint }, m): [string, string] =>
+    cast.seats.includes(m) ? ["", ""] : [name, checkpoint],
+  );
   return { created: Date.now() / 1000, teams: teamsOf(team, cast), map_seed: mapSeed, flown, about };
 }
 
