@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "sim": Command(LABORATORY, "Play matches between policies or levels, without training.", "sim", "sim"),
     "world": Command(LABORATORY, "Generate a map, measure and draw it.", "world", "world"),
     "bench": Command(LABORATORY, "Measure the speed of this machine.", "bench", "bench"),
+    "results": Command(LABORATORY, "Reference results, and their repetition.", "results"),
     "config": Command(LABORATORY, "Configuration fields, their values and their sources.", "config"),
     "arena": Command(LEAGUE, "The league: rounds between policies and levels, ratings.", "arena"),
     "compete": Command(LEAGUE, "Competitions: hidden maps, ratings, a board that anyone can check.", "compete"),

@@ -1,8 +1,10 @@
 """Writes measured figures into the documents; every number in them comes from a file beside this one.
 
-A result file has a title, defaults, and results: row, column, value, interval [low, high], and any default that
-differs (date, commit, machine, command, seeds, unit, interval_of). In a document, ``<!-- table NAME -->`` to
-``<!-- end -->`` is the table of NAME.json, and ``<!-- NAME/ROW/COLUMN -->`` to ``<!-- end -->`` one of its figures.
+A result file has a title, defaults, maybe ``checks`` (by row the commands of ``echelon results check``, the matches
+of a figure and the spread of training seeds [points]), and results: row, column, value, interval [low, high], and any
+default that differs (date, commit, machine, command, seeds, unit, interval_of). In a document,
+``<!-- table NAME -->`` to ``<!-- end -->`` is the table of NAME.json, and ``<!-- NAME/ROW/COLUMN -->`` to
+``<!-- end -->`` one of its figures.
 ``just figures`` runs this; with ``--check`` it changes nothing and exits with 1 where a document differs.
 """
 
