@@ -423,7 +423,7 @@ export class Cockpit {
       const against = play.opponent === "" ? "" : ` against ${policyName(play.opponent)}`;
       [title, text] = [resultLine(winner, reason, team), points + against];
       if (play.problem) text += `. ${play.problem}`;
-      if (this.aftermath.line) text += `. ${this.aftermath.line}`;
+      if (this.aftermath.line && !live.match.commanded) text += `. ${this.aftermath.line}`;
     } else if (play.seatLost !== "") [title, text] = ["The seat is lost", play.seatLost];
     else if (wait) ({ title, text } = wait);
     else if (session?.paused && !live.match.commanded) [title, text] = ["Paused", `${this.keyOf("pause")} goes on.`];
