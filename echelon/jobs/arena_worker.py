@@ -63,6 +63,8 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         from echelon.arena.rounds import RoundCallbacks, play_rounds
         from echelon.arena.store import Store, league_path
         from echelon.arena.submit import league_env_config
+        from echelon.jobs.launchers import parse_launcher
+        from echelon.jobs.ray_matches import RayHosts
         from echelon.jobs.shards import Hosts
 
     def on_replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
@@ -81,7 +83,10 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
         on_warning=lambda text: link.emit(EventAlert(message=text)),
     )
     with Store(league_path(paths.root.parent)) as store, _join_processes(config) as (process_group, config):
-        player = Hosts(paths) if config.launcher else None
+        launcher = parse_launcher(config.launcher) if config.launcher else None
+        player = None
+        if launcher is not None:
+            player = RayHosts(paths, launcher) if launcher.name == "ray" else Hosts(paths)
         device = player.device if player else config.device
         if player is None:
             # a pair plays its seeds from both sides
