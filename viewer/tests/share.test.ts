@@ -4,6 +4,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Candidate, REEL_S, chooseSpans } from "../src/data/reel";
 import { readableWords } from "../src/routes";
+import { ICONS } from "../src/hud/dom";
+import { SharePanel } from "../src/share/panel";
+import type { MatchState, ViewerState } from "../src/state";
+import { pageParts } from "./fake_page";
 import { plaqueText } from "../src/render/overlay/plaque";
 
 interface Golden {
@@ -46,4 +50,22 @@ test("links have words that can be read", () => {
   });
   expect(words).toBe("a b 5.4 : 9.8 bot: hard at 0:34");
   expect(readableWords(words)).toBe("a-b-5.4-9.8-bot-hard-at-0.34");
+});
+
+test("a failed verification has no check mark", async () => {
+  const page = pageParts();
+  page.install();
+  const shown = async (verify: () => Promise<string>) => {
+    const addresses = { file: () => "", moment: () => "", verify };
+    const panel = new SharePanel({ match: {} as MatchState } as ViewerState, null as never, addresses);
+    await (panel as unknown as { showVerdict(): Promise<void> }).showVerdict();
+    const [row] = page.find(panel.root, "share-row").filter(({ textContent }) => textContent.startsWith("It"));
+    return [row.textContent, row.children[0].children[0].attributes.d];
+  };
+  const refuse = () => Promise.reject(new Error("It differs"));
+  expect([await shown(async () => "It is equal"), await shown(refuse)]).toEqual([
+    ["It is equal", ICONS.verify],
+    ["It differs", ICONS.close],
+  ]);
+  page.remove();
 });

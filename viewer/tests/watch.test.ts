@@ -93,17 +93,22 @@ test("the start form shows why no game can be played", async () => {
   await expect(Simulator.load(new Uint8Array(), {} as never)).rejects.toThrow("too little memory");
 });
 
-test("a match is verified by the game of its size", async () => {
-  const told = verify(
+test("a match is verified by the game of its size, and one that differs is not", async () => {
+  const verified = () => verify(
     page,
     { fileOf: () => ({ arrayBuffer: async () => new ArrayBuffer(1) }) } as unknown as Api,
     { ...{ id: "recorded-0", file: "a.ecr", header: { mechs: 20 } } } as unknown as MatchState,
   );
+  const told = verified();
   await vi.waitFor(() => expect(FakeWorker.made[0]?.posted).toHaveLength(2));
-  FakeWorker.made[0].say({ verdict: "ok (strict)" });
+  FakeWorker.made[0].say({ verdict: "ok (strict)", isEqual: true });
   expect([await told, FakeWorker.made[0].posted[0].game, FakeWorker.made[0].closed]).toEqual([
     "ok (strict)",
     "10v10",
     true,
   ]);
+  const refused = expect(verified()).rejects.toThrow("Not verified: differs");
+  await vi.waitFor(() => expect(FakeWorker.made[1]?.posted).toHaveLength(2));
+  FakeWorker.made[1].say({ verdict: "differs (strict): chunk 3", isEqual: false });
+  await refused;
 });

@@ -10,7 +10,7 @@ import { Policy, type PolicyDescription } from "./policy";
 import type { PlayDescription } from "./sensed_arrays";
 import { Session, mapSeedOf } from "./session";
 import { Simulator } from "./simulator";
-import { verifyMatch } from "./verify";
+import { EQUAL, verifyMatch } from "./verify";
 import { type BranchCalls, Brancher } from "./what_if";
 
 /** Messages to the worker of a session: the files to play with first, then requests, `next` for a frame. */
@@ -22,7 +22,7 @@ type Asked = { opponent: string; seed: number } | RecordedFile;
 export type FromSession =
   { message: PlayMessage } | { source: PlaySource; data: Uint8Array } | { failed: string } | { opened: true };
 /** Messages of a worker named `watch`: the recording of its match so far, a verdict, or why there is none. */
-export type FromWatch = { watched: Uint8Array; over: boolean } | { verdict: string } | { failed: string };
+export type FromWatch = { watched: Uint8Array; over: boolean } | { verdict: string; isEqual: boolean } | { failed: string };
 
 const scope = self as unknown as {
   name: string;
@@ -88,7 +88,8 @@ async function answer(game: Game, page: GamePage, name: string, asked: Asked): P
   if ("file" in asked) {
     const { file, data } = asked;
     const map = await mapOf(page, name, mapSeedOf(asked, game.simulator));
-    return scope.postMessage({ verdict: verifyMatch(game.simulator, file, data, map) });
+    const verdict = verifyMatch(game.simulator, file, data, map);
+    return scope.postMessage({ verdict, isEqual: verdict.startsWith(EQUAL) });
   }
   const { opponent, seed } = asked;
   const mapSeed = seed % page.games[name].maps.length;

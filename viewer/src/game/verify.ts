@@ -10,6 +10,9 @@ import { Recording, toEven, widthIn } from "./recording";
 import { RecordedMatch, ReplayedMatch } from "./replayed";
 import type { Simulator } from "./simulator";
 
+/** How the verdict on an equal match begins. */
+export const EQUAL = "Equal bit for bit";
+
 /** What two recordings of a chunk have differently: a field, and its frame in the chunk. */
 type Difference = { field: string; frame: number };
 
@@ -50,7 +53,7 @@ export function verifyMatch(simulator: Simulator, file: string, data: Uint8Array
     if (field !== null) return differs(theirs.findIndex(({ tick1 }) => tick <= tick1), tick, field); // prettier-ignore
   }
   const seconds = (toEven((10 * ticks) / header.tick_hz) / 10).toFixed(1); // as Python rounds
-  return `Equal bit for bit (strict): ${seconds} s, all ${theirs.length} chunks`;
+  return `${EQUAL} (strict): ${seconds} s, all ${theirs.length} chunks`;
 }
 
 interface Read {

@@ -27,15 +27,18 @@ function makeWorker(page: GamePage, game: string): Worker {
   return worker;
 }
 
-/** Play a match of the page again, and return in one line whether it is as recorded. */
+/** Play a match of the page again; return in one line that it is as recorded, and throw why it is not. */
 export async function verify(page: GamePage, api: Api, { id, file, header }: MatchState): Promise<string> {
   const recorded = await api.fileOf(id)?.arrayBuffer();
   if (!recorded) return "";
   const worker = makeWorker(page, gameOf(page, header));
-  const answer = new Promise<string>((tell) => {
-    worker.onmessage = ({ data }: MessageEvent<FromWatch>) =>
-      tell("verdict" in data ? data.verdict : "failed" in data ? `Not verified: ${data.failed}` : "");
-    worker.onerror = ({ message }) => tell(`Not verified: ${message}`);
+  const answer = new Promise<string>((tell, refuse) => {
+    const fail = (reason: string) => refuse(new Error(`Not verified: ${reason}`));
+    worker.onmessage = ({ data }: MessageEvent<FromWatch>) => {
+      if ("failed" in data) fail(data.failed);
+      else if ("verdict" in data) (data.isEqual ? tell : fail)(data.verdict);
+    };
+    worker.onerror = ({ message }) => fail(message);
   });
   worker.postMessage({ file, data: new Uint8Array(recorded) } satisfies ToSession);
   return answer.finally(() => worker.terminate());

@@ -18,7 +18,7 @@ export interface ViewCapture {
 
 export interface Addresses {
   file(id: string): string;
-  /** Play a match again; return in one line whether it is as recorded. Absent where a server has the matches. */
+  /** Play a match again; return in one line that it is as recorded, else throw. Absent where a server has the matches. */
   verify?(match: MatchState): Promise<string>;
   moment(): string;
 }
@@ -56,6 +56,7 @@ export class SharePanel {
     el("span", { text: "Download the replay (.ecr)" }),
   ]);
   private readonly verdict = el("span");
+  private readonly verify = textButton("", () => void this.showVerdict(), "share-row");
   private verified: MatchState | null = null; // match whose verdict is shown
   private readonly filmed = el("div", { class: "film-progress small" });
   private readonly filmBar = el("i");
@@ -75,8 +76,6 @@ export class SharePanel {
       return made;
     };
     this.link = row(ICONS.link, "Copy a link to this moment", () => void this.copy());
-    const verify = textButton("", () => void this.showVerdict(), "share-row");
-    verify.append(icon(ICONS.verify), this.verdict);
     this.films = FILMS.map((shape) => row(ICONS.film, shape.label, () => void this.makeFilm(shape)));
     this.filmed.hidden = true;
     this.filmed.append(
@@ -91,7 +90,7 @@ export class SharePanel {
       ...this.films,
       this.filmed,
       this.file,
-      ...(addresses.verify ? [verify] : []),
+      ...(addresses.verify ? [this.verify] : []),
       this.noLink,
       this.note,
     ]);
@@ -107,7 +106,7 @@ export class SharePanel {
     this.link.hidden = match.id === "file";
     this.noLink.hidden = match.id !== "file";
     this.file.hidden = !inCatalogue(match);
-    if (this.verified !== match) setText(this.verdict, "Verify: play it again, bit for bit");
+    if (this.verified !== match) this.tellVerdict("Verify: play it again, bit for bit");
     // highlights tell the match
     const filmable = this.film === null && mayShow(this.state, lastTick(match));
     for (const row of this.films) row.hidden = !filmable;
@@ -150,10 +149,16 @@ export class SharePanel {
   private async showVerdict(): Promise<void> {
     const { match } = this.state;
     if (!match || this.verified === match) return;
-    const tell = (text: string) => this.verified === match && setText(this.verdict, text);
     this.verified = match;
-    tell("The match is played again …");
-    tell(await this.addresses.verify!(match).catch(errorText));
+    this.tellVerdict("The match is played again …");
+    const found = await this.addresses.verify!(match).then((text) => [text], (error) => [errorText(error), ICONS.close]); // prettier-ignore
+    if (this.verified === match) this.tellVerdict(found[0], found[1]);
+  }
+
+  private tellVerdict(text: string, sign: string = ICONS.verify): void {
+    if (this.verdict.textContent === text) return;
+    setText(this.verdict, text);
+    this.verify.replaceChildren(icon(sign), this.verdict);
   }
 
   private showFilm(making: boolean): void {
