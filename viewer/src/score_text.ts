@@ -21,10 +21,17 @@ export const limitText = ({ score_to_win }: Header): string => Number(score_to_w
 export function goalText(header: Header): string {
   const contested = `in a contested zone each gains ${Number(header.config.contested_floor ?? 0.25)}`;
   const zone = `A team alone in the zone gains a point a second; ${contested}, the one with more tonnage up to 1.`;
-  return `${goalLine(header).slice(0, -1)}; most points at ${clockText(header.duration_s)}. ${zone}`;
+  return `${goalLine(header)} ${zone}`;
 }
 
-export const goalLine = (header: Header) => `First to ${limitText(header)} zone points or last team alive.`;
+export const goalLine = (header: Header) =>
+  `First to ${limitText(header)} zone points or last team alive; most points at ${clockText(header.duration_s)}.`;
+
+/** Return the time of a match, and its limits. */
+export function clockLine(header: Header, tick: number, hasLimits: boolean): string {
+  const limits = ` / ${clockText(header.duration_s)} · first to ${limitText(header)}`;
+  return `${clockText(tick / header.tick_hz)}${hasLimits ? limits : ""}`;
+}
 
 export function holdAt(chunk: Chunk, tick: number): Hold {
   const { frame } = frameAt(chunk, tick);

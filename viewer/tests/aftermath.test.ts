@@ -12,9 +12,11 @@ import {
   MechFlag,
   PLAY_CONTACT_COLUMNS,
   PLAY_EVENT_COLUMNS,
+  PLAY_SENSE_COLUMNS,
   type PlayBegin,
   type PlayFrame,
 } from "../src/protocol.gen";
+import { holdAt } from "../src/score_text";
 import { pointsText } from "../src/timeline";
 import { replayOf } from "./fixtures";
 import { bytesOf, frameOf } from "./play_frames";
@@ -88,6 +90,19 @@ test("a match goes on as a team mate perceives it, and keeps the end of the pilo
   const { score } = live.match.store.get(0)!;
   expect([...score.slice(-2)].map(pointsText)).toEqual(["30.2", "5.1"]); // in the steps of a recording
   expect([live.death?.by, live.match.deaths[SEAT], live.match.pilot?.known[SEAT]]).toEqual([KILLER, 2, 1]);
+});
+
+test("a zone that hostiles contest is contested for its pilot too", () => {
+  const zoned = { ...header, zone: [10 + SEAT, 20, 5] as [number, number, number] };
+  const hold = (zone_control: number, zone = zoned.zone) => {
+    const begin = { header: { ...zoned, zone }, mech: SEAT, tick: 0, world: new Uint8Array() };
+    const live = new LiveMatch(begin as unknown as PlayBegin);
+    const senses = bytesOf(PLAY_SENSE_COLUMNS.map((name) => (name === "zone_control" ? zone_control : 0)));
+    live.add(frame(1, SEAT, { senses }));
+    return holdAt(live.match.store.get(0)!, 1);
+  };
+  expect([1, 0.2, 0, -0.2, -1].map((control) => hold(control))).toEqual(["blue", "both", "both", "both", "red"]);
+  expect(hold(0, [90, 90, 5])).toBe("none");
 });
 
 test("a thumb walks and tiles hold controls until they are released", () => {

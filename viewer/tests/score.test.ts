@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
-import { aliveText, goalText, outcomeText, resultText, winnerText, zoneText } from "../src/score_text";
+import { aliveText, clockLine, goalLine, goalText, outcomeText, resultText, winnerText, zoneText } from "../src/score_text";
 import { policyName, shortName, teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";
@@ -24,6 +24,14 @@ test("goalText states every way to win", () => {
   );
   const other = { ...header, score_to_win: 7.5, config: { contested_floor: 0.5 } };
   expect(goalText(other)).toMatch(/7.5 zone points.* each gains 0.5,/);
+});
+
+test("clockLine and goalLine state the time limit, of which the tutorial has none", () => {
+  expect([true, false].map((hasLimits) => clockLine(header, 540, hasLimits))).toEqual([
+    "0:27 / 1:00 · first to 30",
+    "0:27",
+  ]);
+  expect(goalLine(header)).toContain("most points at 1:00.");
 });
 
 test("zoneText tells who holds the zone and the seconds to win while there is time", () => {

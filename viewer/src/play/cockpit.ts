@@ -4,7 +4,7 @@
 import { ICONS, button, el, icon, setShare, setText, textButton } from "../hud/dom";
 import { EventKind, MechFlag, type PlayEnded } from "../protocol.gen";
 import type { ViewerState } from "../state";
-import { goalLine, limitText } from "../score_text";
+import { clockLine, goalLine, holdAt } from "../score_text";
 import { policyName, rangeText } from "../text";
 import { clockText, pointsText } from "../timeline";
 import { type Command, buttonLabel, keyLabel } from "./bindings";
@@ -289,15 +289,11 @@ export class Cockpit {
     const { header, poses, chunk } = match;
     const last = chunk ? chunk.frames - 1 : 0;
     for (const team of [0, 1]) setText(this.score[team], pointsText(chunk?.score[last * 2 + team] ?? 0));
-    setText(this.clock, `${clockText(state.tick / header.tick_hz)} · first to ${limitText(header)}`);
-    const holder = chunk ? chunk.tonnage[last * 2] - chunk.tonnage[last * 2 + 1] : 0;
+    setText(this.clock, clockLine(header, state.tick, !play.tutorial));
+    const hold = chunk ? holdAt(chunk, state.tick) : "none";
     const inside = senses.in_zone > 0.5;
-    const held =
-      holder === 0
-        ? ""
-        : holder > 0 === (header.roster[pilot].team === 0)
-          ? " · held by your team"
-          : " · held by hostiles";
+    const holder = hold === SIDES[header.roster[pilot].team] ? "your team" : "hostiles";
+    const held = hold === "none" ? "" : hold === "both" ? " · contested" : ` · held by ${holder}`;
     const { commanded } = match;
     const place = commanded ? "Zone" : inside ? "In the zone" : `Zone ${zoneFar.toFixed(0)} vox`;
     setText(this.zoneText, `${place}${held}`);
@@ -420,7 +416,7 @@ export class Cockpit {
       const { team } = live.match.header.roster[live.pilot];
       const score = live.match.chunk?.score.slice(-2) ?? [];
       const points = `${[team, 1 - team].map((side) => pointsText(score[side] ?? 0)).join(" : ")} zone points`;
-      const against = play.opponent === "" ? "" : ` against ${policyName(play.opponent)}`;
+      const against = play.opponent === "" || play.tutorial ? "" : ` against ${policyName(play.opponent)}`;
       [title, text] = [resultLine(winner, reason, team), points + against];
       if (play.problem) text += `. ${play.problem}`;
       if (this.aftermath.line && !live.match.commanded) text += `. ${this.aftermath.line}`;
@@ -434,7 +430,7 @@ export class Cockpit {
     setText(this.cardText, text);
     const { beginning, recording } = play;
     const from = clockText(beginning / live.match.header.tick_hz);
-    setText(this.cardButtons.again, beginning > 0 ? `Again from ${from}` : "The same map again");
+    setText(this.cardButtons.again, beginning > 0 ? `Again from ${from}` : play.tutorial ? "The tutorial again" : "The same map again");
     this.cardButtons.watch.hidden = this.cardButtons.download.hidden = recording === null;
     const offers = ended !== null && play.open && play.progress === "";
     this.cardButtons.coach.hidden = !offers || recording === null || live.match.commanded !== undefined;
@@ -449,16 +445,17 @@ export class Cockpit {
 
   /** Show the pilot's figures of an ended match, and offer the next opponent after a win. */
   private showFigures(live: LiveMatch): void {
-    const { ended, opponent, ladder } = this.play;
+    const { ended, opponent, ladder, tutorial } = this.play;
     this.told = ended;
     const rows = ended ? figureRows(ended.figures) : [];
     this.cardFigures.replaceChildren(...rows.flat().map((text, i) => el(i % 2 ? "dd" : "dt", { text })));
-    const won = ended !== null && ended.winner === SIDES[live.match.header.roster[live.pilot].team];
+    const won = !tutorial && ended !== null && ended.winner === SIDES[live.match.header.roster[live.pilot].team];
     if (won) ladder.climb(opponent);
     const next = ended && ended.winner !== "" ? ladder.next(opponent, won) : null;
     this.challenge = next ?? (won ? "" : opponent);
     const rung = next ? ladder.opponents.indexOf(next) + 1 : 0;
-    const again = `Against ${policyName(opponent)} again, on another map`;
+    const against = policyName(opponent);
+    const again = tutorial ? `Fight ${against}` : `Against ${against} again, on another map`;
     setText(this.cardButtons.next, next ? `Next opponent: ${next} (${rung} of ${ladder.opponents.length})` : again);
   }
 

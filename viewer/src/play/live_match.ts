@@ -19,7 +19,6 @@ const FRAMES = 40; // frames of the chunk
 const FULL_HP = 100; // hit points that a hostile counts with until its class is known
 const EVENTS_S = 12; // time for which events and clouds are kept [s]
 const LAST_S = 8; // time before the end of the pilot's mech that is explained
-const CONTROLLED = 0.02; // zone control from which a team counts as holding the zone
 
 export type Row<Names extends string> = Record<Names, number>;
 export type ContactRow = Row<(typeof protocol.PLAY_CONTACT_COLUMNS)[number]>;
@@ -208,7 +207,7 @@ export class LiveMatch {
     this.frames.push({
       tick: frame.tick,
       score: frame.score.map((points) => Math.round(points / step) * step), // as recorded
-      tonnage: this.holders(),
+      tonnage: this.holders(mech),
       mech,
       walked,
       cooldown: own.slice(protocol.PLAY_OWN_COLUMNS.length),
@@ -308,12 +307,15 @@ export class LiveMatch {
     this.death = { by, range: Math.hypot(dx, dy), angle: yaw[seat] - Math.atan2(dy, dx), past: this.past, hits, mates };
   }
 
-  /** Return who holds the zone, as far as the pilot knows. */
-  private holders(): [number, number] {
-    const { zone_control: control } = this.senses;
-    const { team } = this.match.header.roster[this.pilot];
-    const side = control > CONTROLLED ? team : control < -CONTROLLED ? 1 - team : -1;
-    return [side === 0 ? 1 : 0, side === 1 ? 1 : 0];
+  /** Return each team's share of the tonnage in the zone: its balance, which is 0 for an empty zone and for equals. */
+  private holders({ x, y }: LiveFrame["mech"]): [number, number] {
+    const { roster, zone } = this.match.header;
+    const { team } = roster[this.pilot];
+    const friends = [this.pilot, ...this.contacts.filter((row) => row.team === team).map(({ mech }) => mech)];
+    const isIn = (mech: number) => Math.hypot(x[mech] - zone[0], y[mech] - zone[1]) < zone[2];
+    const own = (1 + this.senses.zone_control) / 2;
+    if (own === 0.5 && !friends.some((mech) => !this.dead.has(mech) && isIn(mech))) return [0, 0];
+    return team === 0 ? [own, 1 - own] : [1 - own, own];
   }
 
   private addEvents(rows: readonly EventRow[], tick: number): void {
