@@ -34,7 +34,10 @@ GAMES = {"5v5": 1, "10v10": 2}
 """Packs per team of each game."""
 MAPS = 24
 """Maps of each game, those of the seeds from 0."""
-PROGRAMS = ("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step", "frame", triggers.PROGRAM)
+PROGRAMS = (
+    *("reset", "observe", "decision", "pilots", "begin_step", "tick", "end_step", "frame"),
+    *(triggers.PROGRAM, record_tables.TUTORIAL_STEP),
+)
 """Programs of the engine that the module has; ``decision`` is the four that follow it, with all ticks of a step."""
 MAP = sorted((fields_of(MapArrays).keys() | {"bank_flow"}) - {"bank_live", "bank_live_count"})
 """Arrays with the map, in the order of a map file; the page fills them."""

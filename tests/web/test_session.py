@@ -13,6 +13,7 @@ from echelon.arena.contest import Pilot
 from echelon.arena.named_pilots import choose_pilots
 from echelon.arena.verify import verify
 from echelon.play.catalogue import Catalogue
+from echelon.play.config import TUTORIAL_S
 from echelon.play.loading import figures_of
 from echelon.play.match import NewMatch, PlayedMatch, TakeOver, begin_match, take_over
 from echelon.replay.reader import Replay
@@ -69,11 +70,18 @@ def test_session_plays_as_python(tmp_path):
         {"t": "start", "tick": MOMENT, "seat": "R2", "pilots": {"blue": "easy"}, "seed": 5},
         *steered((ends - MOMENT) // HELD + 1),
         {"t": "what_if", "id": 1, "source": {"run": "page", "file": 0}, "without": "B1", **asked},
+        {"t": "start", "opponent": "still", "seed": 0},
+        *steered(1),
+        {"play": ends},
+        {"t": "leave"},
     ]
     (tmp_path / "job.json").write_text(json.dumps({"description": description, "requests": requests}))
     sent = json.loads(run_in_node(SCRIPT, tmp_path))
     assert not [message for message in sent if message["t"] == "error"]
-    played = [message for message in sent if message["t"] == "frame"]
+    *_, tutorial = (i for i, message in enumerate(sent) if message["t"] == "begin")
+    played = [message for message in sent[:tutorial] if message["t"] == "frame"]
+    assert sent[tutorial]["tutorial"] and sent[tutorial]["header"]["duration_s"] == TUTORIAL_S
+    assert sent[-1]["t"] == "state" and sent[-2]["t"] == "frame" and sent[-2]["tick"] > ends, "the limit has ended it"
 
     native, folder = tmp_path / "native", tmp_path / "continued"
     native.mkdir(), folder.mkdir()
@@ -104,4 +112,4 @@ def test_session_plays_as_python(tmp_path):
     for name, source in result["replays"].items():
         assert source["file"].split("-")[-1] == found["replays"][name].split("-")[-1]
     paths = sorted(tmp_path.glob("*-against-*.ecr"))
-    assert len(paths) >= 3 and all(verify(path).ok for path in paths), [path.name for path in paths]
+    assert len(paths) >= 4 and all(verify(path).ok for path in paths), [path.name for path in paths]

@@ -4,7 +4,7 @@
 import { zlibSync } from "fflate";
 import { PLAY_ORDERS, REASONS, WINNERS, WORLD_HEAD_BYTES } from "../protocol.gen";
 import type { Header, PlayFrame, PlayStart } from "../protocol.gen";
-import { type Cast, type Pilot, type Pilots, scriptsOf, teamsOf } from "./cast";
+import { type Cast, type Pilot, type Pilots, STILL, scriptsOf, teamsOf } from "./cast";
 import { Seats, giveOrders, requireOrder } from "./controls";
 import { Perception } from "./perception";
 import type { Policy } from "./policy";
@@ -203,7 +203,7 @@ function begin(
   const arrays = sensedArrays(simulator);
   const pilots = Array.from({ length: arrays.mechs }, (_, m) => (2 * m < arrays.mechs ? mates : hostiles));
   const cast: Cast = { seats, pilots, labels: {} };
-  simulator.start({ map, seed, scripts: scriptsOf(cast) });
+  simulator.start({ map, seed, scripts: scriptsOf(cast), isTutorial: hostiles.name === STILL });
   const crew = new Crew(arrays, game, cast);
   crew.start(seed);
   return { crew, recording: new Recording(simulator, partsOf(arrays, cast, mapSeed, about)), arrays };

@@ -10,6 +10,7 @@ import type { Description, Simulator } from "./simulator";
 /** What echelon/web/record_tables.py adds to a description. */
 export interface RecordTables {
   header: [Partial<Header>, Partial<Header>]; // entries before and after those of a match
+  tutorial: Partial<Header>; // entries that differ in the tutorial
   chunk_frames: number; // environment steps of a chunk
   state_ticks: number; // ticks between two states
   cloud_ticks: number; // life of a cloud

@@ -292,7 +292,7 @@ export class Recording {
 }
 
 function headerOf(simulator: Simulator, about: HeaderParts, sha: string): Header {
-  const { header, ratings } = (simulator.description as RecordDescription).record;
+  const { header, ratings, tutorial } = (simulator.description as RecordDescription).record;
   const values = (name: string) => Array.from(simulator.array(name));
   const [team, pack, chassis, present] = ["team", "pack", "chassis", "present"].map(values);
   const count = [0, 0];
@@ -316,6 +316,7 @@ function headerOf(simulator: Simulator, about: HeaderParts, sha: string): Header
     map_seed: about.map_seed,
     ...about.about,
     ...header[1],
+    ...(simulator.isTutorial ? tutorial : {}),
     zone: values("zone"),
     pilots: { script: values("script"), weapon_prob, ...named },
     roster,

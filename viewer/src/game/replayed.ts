@@ -27,6 +27,7 @@ export interface Step {
 
 export class RecordedMatch {
   readonly header: Header;
+  readonly isTutorial: boolean;
   private readonly chunks: RecordHead[];
   private readonly recordedBytes: number;
   private readonly heads: RecordHead[] = [];
@@ -49,11 +50,13 @@ export class RecordedMatch {
     // what was added after the match is no part of the recording
     const index = map.index && unpackMap(payload(data, map.index), RecordType.INDEX);
     this.recordedBytes = typeof index?.recorded === "number" ? index.recorded : data.length;
-    const [, game] = description.record.header;
+    const { tutorial, header: [, game] } = description.record; // prettier-ignore
+    const isOf = ({ config }: Partial<Header>) => JSON.stringify(header.config) === JSON.stringify(config);
+    this.isTutorial = isOf(tutorial);
     const wrong =
       header.sim_version !== description.sim_version
         ? `simulation version ${header.sim_version}`
-        : JSON.stringify(header.config) !== JSON.stringify(game.config)
+        : !isOf(game) && !this.isTutorial
           ? "another game"
           : header.without.length > 0 || Object.keys(header.changes).length > 0
             ? "changed parameters"
@@ -185,8 +188,8 @@ export class ReplayedMatch {
 
   /** Begin at the match's start. */
   reset(): void {
-    const { seed, pilots } = this.recorded.header;
-    this.simulator.start({ map: this.map, seed, scripts: pilots?.script ?? [] });
+    const { isTutorial, header: { seed, pilots } } = this.recorded; // prettier-ignore
+    this.simulator.start({ map: this.map, seed, scripts: pilots?.script ?? [], isTutorial });
     this.simulator.array("weapon_prob").fill(pilots?.weapon_prob ?? 1);
   }
 

@@ -39,10 +39,12 @@ export interface Begin {
   map: Uint8Array; // a map file
   seed: number; // of the match, from 0
   scripts: readonly number[]; // scripted pilot of each mech, 0 none
+  isTutorial?: boolean; // whether it has the limits of the tutorial
 }
 
 /** One match of a game, between two programs. */
 export class Simulator {
+  isTutorial = false;
   private readonly initial: ArrayBuffer;
 
   private constructor(
@@ -73,14 +75,14 @@ export class Simulator {
   }
 
   run(program: string): void {
-    const entry = this.exports[`run_${program}`];
+    const entry = this.exports[`run_${this.isTutorial && program === "end_step" ? "tutorial_step" : program}`];
     if (!(entry instanceof Function))
       throw new Error(`program "${program}" is unknown, expected one of ${this.description.programs.join(", ")}`);
     entry();
   }
 
   /** Begin a match; nothing of an earlier one is left. */
-  start({ map, seed, scripts }: Begin): void {
+  start({ map, seed, scripts, isTutorial = false }: Begin): void {
     const parts = this.description.map.map((name) => this.bytes(name));
     const expected = parts.reduce((sum, part) => sum + part.length, 0);
     if (map.length !== expected) throw new Error(`map file has ${map.length} bytes, expected ${expected}`);
@@ -90,6 +92,7 @@ export class Simulator {
     this.array("forced_seed")[0] = seed;
     this.array("forced_slot")[0] = 0;
     this.array("script").set(scripts);
+    this.isTutorial = isTutorial;
     this.run("reset");
   }
 
