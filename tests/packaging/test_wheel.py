@@ -91,6 +91,12 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
+def test_archives_pass_twine(wheel: Path):
+    archives = [path for path in wheel.parent.iterdir() if path.suffix in {".whl", ".gz"}]
+    assert len(archives) == 2
+    run(sys.executable, "-m", "twine", "check", "--strict", *archives)
+
+
 def test_wheel_holds_viewer_types_and_packages_alone(wheel: Path):
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
