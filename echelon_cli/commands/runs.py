@@ -30,6 +30,8 @@ from echelon_cli.output import Column
 from echelon_cli.query import FIELDS, config_of, read_query, sorted_by
 from echelon_cli.run_facts import describe, shown_facts
 
+LISTED = 50
+"""Runs that are listed by default."""
 EVALS_SHOWN, ROWS_SHOWN = 10, 30
 """Evaluations in training and results of evaluation jobs that are listed."""
 MAX_ALERT_CHARS = 2_000
@@ -86,14 +88,22 @@ def list_all(
     filter_query: options.Filter = None,
     sort: SortOption = None,
     columns: ColumnsOption = None,
+    limit: Annotated[
+        int | None, option("--limit", "Most runs; 0: all; default: 50, with --json all.", short="-n", min=0)
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """List runs and other jobs, newest first. Runs of one group are named by what differs in their configurations."""
     require_home()
-    query, now = read_query(filter_query or ""), time.time()
-    rows = [row for row in run_rows(list_runs()) if query.matches(row, now)]
+    query, now, found = read_query(filter_query or ""), time.time(), list_runs()
+    most = (limit if limit is not None else 0 if as_json else LISTED) or len(found)
+    # without a condition on their rows, rows beyond the limit are not read
+    read = found if filter_query or sort else found[:most]
+    rows = [row for row in run_rows(read) if query.matches(row, now)]
     if sort is not None:
         rows = sorted_by(rows, sort, now)
+    hidden = (len(rows) if read is found else len(found)) - most
+    rows = rows[:most]
     if as_json:
         output.show_json([row.to_dict() for row in rows])
         return
@@ -115,6 +125,8 @@ def list_all(
         ],
         rows,
     )
+    if hidden > 0:
+        output.print_line(f"{hidden} more; -n 0 lists all", style="dim")
 
 
 RUN = Column("run", lambda row: shown_id(row.id))

@@ -351,3 +351,13 @@ def test_export_of_a_run_without_measurements_fails(echelon, ended_run, tmp_path
     ended_run("20260101-000000-quickstart-idle-otter").metrics.write_text("")
     code, _, err = echelon("runs", "export", "otter", "--csv", str(tmp_path / "a.csv"))
     assert code == 1 and "no measurements" in err and not (tmp_path / "a.csv").exists()
+
+
+def test_runs_list_shows_the_newest_and_says_how_many_there_are(echelon, ended_run):
+    for number in range(5):
+        ended_run(f"2026112{number}-000000-quickstart-calm-fox{number}", wins=number / 10)
+    code, out, _ = echelon("runs", "list", "-n", "2")
+    assert code == output.DONE and out.count("calm-fox") == 2 and out.rstrip().endswith("3 more; -n 0 lists all")
+    assert "calm-fox4" in out and "more;" not in echelon("runs", "list")[1]
+    code, out, _ = echelon("runs", "list", "-n", "1", "--filter", "eval<35%", "--json")
+    assert code == output.DONE and [row["id"][-4:] for row in parsed(out)] == ["fox3"]
