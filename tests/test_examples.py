@@ -109,14 +109,17 @@ def test_example_league_runs(tmp_path):
 @pytest.mark.long
 def test_notebook_tour_runs_and_has_no_outputs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOUR_MINUTES", "0.05")
+    monkeypatch.setenv("MPLBACKEND", "agg")
     cells = [c for c in json.loads(TOUR.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
     names: dict[str, object] = {}
     for cell in cells:
         exec(compile("".join(cell["source"]), TOUR.name, "exec"), names)
     printed = capsys.readouterr().out
-    assert "completed" in printed and "against champion: " in printed and "agent-steps" in printed
-    assert names["match"].title
+    assert "quickstart on CPU, completed" in printed and "against champion: " in printed and "agent-steps" in printed
+    assert [len(axis.lines[0].get_xdata()) for axis in names["axes"]] == [names["result"].update] * 3
+    assert "<iframe" in names["match"]._repr_html_()
 
 
 def test_every_example_is_tested():
