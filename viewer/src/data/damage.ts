@@ -34,7 +34,7 @@ export function spansText(index: IndexView, hz: number, numbers: readonly number
 export function damageText(header: Header, index: IndexView, file: FileDamage, unread: readonly number[]): string {
   const numbers = [...new Set([...file.chunks, ...unread])];
   const parts: string[] = [];
-  const missing = !index.live && (index.outcome === null || index.outcome.winner < 0);
+  const missing = !index.live && (index.outcome === null ? !file.complete : index.outcome.winner < 0);
   const end = clockText((index.chunks.at(-1)?.[1] ?? 0) / header.tick_hz);
   if (missing) parts.push(`recovered first ${end}`, "result missing");
   else if (!file.complete) parts.push(`recovered up to ${end}`);

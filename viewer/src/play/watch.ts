@@ -108,7 +108,7 @@ export class Watch {
     } else if (this.shown) await session.refresh(this.shown);
     const { shown } = this;
     if (!message.over || !shown) return;
-    const id = await this.api.add(RUN, new File([message.watched.slice()], file), false);
+    const id = await this.api.add(RUN, new File([message.watched.slice()], file));
     Object.assign(shown, { id: id ?? shown.id, run: RUN, file });
   }
 
