@@ -65,6 +65,7 @@ export class App {
   private returnHash = ""; // address of the page from which a match was opened
   private lastFrameMs = performance.now();
   private addressAt = 0;
+  private listAt = 0; // scroll position of the list [CSS px]
 
   constructor(root: HTMLElement) {
     const { state, api, canvas, embedded, framed, game } = this;
@@ -248,11 +249,15 @@ export class App {
     this.held.advance(state, elapsed);
     if (state.page === "match" && this.canvas.clientWidth > 0)
       state.window = [this.canvas.clientWidth, this.canvas.clientHeight];
-    list.root.hidden = state.page !== "list";
+    const isListed = state.page === "list";
+    const turned = isListed === list.root.hidden;
+    if (turned && !isListed) this.listAt = window.scrollY;
+    list.root.hidden = !isListed;
     league.root.hidden = state.page !== "league";
     this.matchPage.hidden = state.page !== "match";
     this.problem.update(message || screen.problem, lost ? () => session.retry() : null, session.retrySeconds);
     if (!list.root.hidden) list.update(state);
+    if (turned && isListed) window.scrollTo(0, this.listAt);
     if (!league.root.hidden) league.update(state.league);
     screen.setQuality(this.quality);
     screen.draw(state, elapsed);
