@@ -140,9 +140,9 @@ class Card {
     thumbnails.watch(this.canvas, id);
   }
 
-  /** `why` says why to start with this match, "" for others. */
-  update(match: MatchSummary, showsResult: boolean, why: string): void {
-    const shown = JSON.stringify([match, showsResult, why]);
+  /** `why` says why to start with this match, "" for others; `parent` is the match that it branches from, "" none. */
+  update(match: MatchSummary, showsResult: boolean, why: string, parent: string): void {
+    const shown = JSON.stringify([match, showsResult, why, parent]);
     if (shown === this.shown) return;
     this.shown = shown;
     const known = match.complete && showsResult;
@@ -164,7 +164,7 @@ class Card {
             ? "draw"
             : endingText(match.reason) || "left";
     const length = showsResult ? clockText(match.ticks / TICK_HZ) : "";
-    setText(this.tag, why ? `Start here: ${why}` : match.parent ? `Branch: ${branchText(match)}` : "");
+    setText(this.tag, why ? `Start here: ${why}` : parent ? `From ${parent} at ${branchText(match)}` : "");
     this.link.classList.toggle("pick", why !== "");
     this.link.classList.toggle("branch", !!match.parent);
     this.link.classList.toggle("live", match.live);
@@ -275,10 +275,12 @@ export class MatchList {
   /** Update the cards; those hidden by the search keep their picture. */
   private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[], showsResult: boolean): void {
     const cards = new Map<string, Card>();
+    const parents = new Map(matches.map((match) => [match.id, sideNames(match).join(" against ")]));
     const [pick, why] = startWith(shown, showsResult);
     for (const match of matches) {
       const card = this.cards.get(match.id) ?? new Card(match, this.thumbnails);
-      card.update(match, showsResult, match === pick ? why : "");
+      const parent = match.parent ? (parents.get(match.parent.match) ?? match.parent.file) : "";
+      card.update(match, showsResult, match === pick ? why : "", parent);
       cards.set(match.id, card);
     }
     this.cards = cards;
