@@ -69,17 +69,25 @@ export function weapons(header: Header, mech: number, ticks: ArrayLike<number>):
   return found;
 }
 
+const FREE = ["ballistic", "linear"]; // guidance of rounds that need no lock
 const SHORT_S = 0.3; // rest of a cooldown that is no reason to show [s]
 
-/** Return why held triggers do nothing, e.g. "laser: out of arc"; a weapon that is about to fire again has no line. */
+/** Return why held triggers do nothing, e.g. "laser: out of arc"; a weapon that is about to fire again has no line. Rounds that
+ * fly without a lock are fired at any range. */
 export function holdLines(
   tiles: readonly WeaponTile[],
   live: LiveMatch,
   isHeld: (trigger: Command) => boolean,
 ): string[] {
+  const { header, pilot } = live.match;
+  const nearest = pilot?.contacts.find(({ target }) => target) ?? pilot?.contacts[0];
   return tiles.flatMap(({ name, trigger, left }) => {
-    const at = live.match.header.weapons.findIndex((weapon) => weapon.name === name);
-    const reason = trigger && isHeld(trigger) ? PLAY_HOLDS[live.holds[at] ?? 0] : "";
+    const at = header.weapons.findIndex((weapon) => weapon.name === name);
+    if (!trigger || !isHeld(trigger)) return [];
+    const { range, damage, guidance } = header.weapons[at] ?? {};
+    const isFree = damage > 0 && FREE.includes(guidance);
+    const short = isFree && nearest && nearest.range > range ? `falls short, reaches ${Math.round(range)} vox` : "";
+    const reason = PLAY_HOLDS[live.holds[at] ?? 0] || short;
     return !reason || (reason === "reloading" && left < SHORT_S) ? [] : [`${name}: ${reason}`];
   });
 }
