@@ -404,7 +404,7 @@ class PlaySession:
         labels = {mech: label for label, mech in mechs_by_name(match.header).items()}
         self._match = match
         self._seats = {mech: Seat(mech, labels[mech], np.zeros(width, np.int8)) for mech in match.perceptions}
-        self._pace.paused, self._pace.due = False, 0.0
+        self._pace.paused, self._pace.speed, self._pace.due = False, self.config.speed, 0.0
         self._phase, self._note = "playing", WAITING
 
     def _next_name(self) -> str:

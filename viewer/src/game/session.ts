@@ -223,7 +223,7 @@ export class Session {
     this.tutorial = opponent === STILL || (this.tutorial && opponent === "");
     if (opponent !== "") this.opponent = this.tutorial ? FIRST_LEVEL : opponent;
     else if (source.file || message.pilots) this.opponent = "";
-    [this.phase, this.paused, this.due] = ["playing", false, 0];
+    [this.phase, this.paused, this.speed, this.due] = ["playing", false, 1, 0];
     this.take();
   }
 
