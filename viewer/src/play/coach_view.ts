@@ -10,7 +10,8 @@ import type { PlaySession } from "./session";
 import { SessionRequest } from "./take_over";
 
 const POLL_MS = 10_000; // interval at which the index is read while mistakes are measured
-const NOT_STORED = "No mistakes are stored in this file; `echelon replay info FILE --mistakes loser` measures them.";
+const NOT_STORED = "No mistakes are stored in this file";
+const HOW = "; `echelon replay info FILE --mistakes loser` measures them.";
 
 /** Return what was tested and what is certain, e.g. "Mistakes of red: 2 of 6 moments are certain". */
 export function coachText({ of, tested, mistakes }: Coaching): string {
@@ -59,7 +60,7 @@ export class CoachView implements Panel {
     const listed = this.measures && inCatalogue(match);
     this.asking.hidden = coached.length > 0;
     this.request.act.hidden = runs || !listed;
-    this.request.show(match, play, runs ? asked : null, asked?.problem ?? "", listed ? undefined : NOT_STORED);
+    this.request.show(match, play, runs ? asked : null, asked?.problem ?? "", listed ? undefined : `${NOT_STORED}${this.measures ? HOW : ", and this page measures none."}`);
   }
 
   leave(): void {
