@@ -26,7 +26,7 @@ export class Tooltip {
     });
     document.addEventListener("focusin", (event) => {
       const owner = ownerOf(event);
-      if (owner?.matches(":focus-visible")) this.show(owner);
+      if (this.mouse && owner?.matches(":focus-visible")) this.show(owner);
     });
     document.addEventListener("pointerdown", (event) => (this.mouse = event.pointerType === "mouse"));
     document.addEventListener("click", (event) => {

@@ -38,9 +38,10 @@ export class ControlsPanel {
     };
     this.root = dialog("help pilot-controls", "Controls", () => this.close(), [
       this.warning,
+      el("p", { class: "key-note soft by-touch", text: TOUCH_LINE }),
       ...groups,
       this.axesGroup(),
-      el("p", { class: "key-note soft", text: `The mouse aims after a click in the picture. Touch: ${TOUCH_LINE}` }),
+      el("p", { class: "key-note soft", text: "The mouse aims after a click in the picture." }),
       this.note,
       textButton("Set the defaults", defaults, "button wide framed"),
     ]);
