@@ -100,6 +100,7 @@ def test_the_sandbox_of_the_docs_holds(echelon, tmp_path):
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         (tmp_path / "burglar.py").write_text(BURGLAR.replace("PORT", str(server.getsockname()[1])))
-        command = f"{SANDBOX} --ro-bind {tmp_path} {tmp_path} --chdir {tmp_path} {LIMITS} {sys.executable} burglar.py"
+        python = Path(sys.base_prefix) / "bin/python3"  # an environment below /tmp is not in the sandbox
+        command = f"{SANDBOX} --ro-bind {tmp_path} {tmp_path} --chdir {tmp_path} {LIMITS} {python} burglar.py"
         _, out, _ = echelon("agent", "check", command, "--matches", "2", "--json")
     assert parsed(out)["log"] == "held. held. held. "

@@ -18,7 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.training import batched_env, episode_log, rollout
 from echelon.training.opponents import pool, runner, schedule
-from echelon.training.ppo import trainer
 from echelon.training.ppo.graph import steps, update
 from echelon.training.runtime import devices
 
@@ -38,7 +37,7 @@ LEAVING = (
 """Functions that copy between torch or Warp and the host, or wait."""
 USERS = (batched_env, episode_log, rollout, steps, update, pool, runner, schedule, devices)
 """Modules that have ``read`` or ``upload`` by name."""
-HOST_WORK = ((trainer, "plan_minibatches"), (update.EntityCounts, "most"))
+HOST_WORK = ((rollout, "plan_minibatches"), (update.EntityCounts, "most"))
 """Functions whose tensors all lie on the host."""
 
 
