@@ -241,12 +241,14 @@ describe("cockpit", () => {
     const lines = (reason: (typeof PLAY_HOLDS)[number]) =>
       holdLines(tiles, { match: { header }, holds: at(reason) } as unknown as LiveMatch, (held) => held === "primary");
     expect([lines("out of arc"), lines(""), lines("reloading")]).toEqual([["laser: out of arc"], [], []]);
-    const free = (range: number) => {
+    const free = (range: number, hold: (typeof PLAY_HOLDS)[number] = "") => {
       const pilot = { contacts: [{ range, target: false }] };
-      const live = { match: { header, pilot }, holds: at("") } as unknown as LiveMatch;
-      return holdLines([...tiles, tile("gauss", "primary")], live, () => true);
+      const live = { match: { header, pilot }, holds: at(hold) } as unknown as LiveMatch;
+      return holdLines([tile("gauss", "primary", 2)], live, () => true);
     };
-    expect([free(19), free(58)]).toEqual([[], ["gauss: falls short, reaches 20 vox"]]);
+    const short = ["gauss: falls short, reaches 20 vox"];
+    expect([free(19), free(58), free(58, "reloading")]).toEqual([[], short, short]);
+    expect(free(58, "overheated")).toEqual(["gauss: overheated"]);
   });
 
   test("warns a pilot who faces the edge of the map nearby", () => {

@@ -87,7 +87,8 @@ export function holdLines(
     const { range, damage, guidance } = header.weapons[at] ?? {};
     const isFree = damage > 0 && FREE.includes(guidance);
     const short = isFree && nearest && nearest.range > range ? `falls short, reaches ${Math.round(range)} vox` : "";
-    const reason = PLAY_HOLDS[live.holds[at] ?? 0] || short;
+    const hold = PLAY_HOLDS[live.holds[at] ?? 0];
+    const reason = short && (hold === "" || hold === "reloading") ? short : hold;
     return !reason || (reason === "reloading" && left < SHORT_S) ? [] : [`${name}: ${reason}`];
   });
 }
