@@ -35,7 +35,7 @@ KEPT = ("preset", "num_envs", "bank_maps", "bank_spare", "bank_refresh_every", "
 ATTACKER = {
     "ppo.lr": 3e-4, "ppo.lr_schedule": "none", "ppo.kl_lr_target": 0.01, "opponents.mix.scripted": 0.0,
     "opponents.mix.champion": 1.0, "eval.skill": "champion", "eval.every_updates": 0, "eval.at_start": True,
-    "eval.record_seeds": 4,
+    "eval.sampled": True, "eval.record_seeds": 4,
 }  # fmt: skip
 """Values of all attackers. Those from the target begin where it ended, so their learning rate is small and bounded."""
 OWN = ("total_steps", "start_from", "opponents.champion", "eval.skill", "eval.every_updates", "pause_steps", "nproc")

@@ -12,7 +12,7 @@ from echelon_cli.listing import shown_id
 
 if TYPE_CHECKING:
     from echelon.jobs.sweeps.plan import SweepPlan
-    from echelon.jobs.sweeps.redteam import CurvePoint, RedTeamReport
+    from echelon.jobs.sweeps.redteam import Rates, RedTeamReport
     from echelon.statistics import Estimate
 
 
@@ -59,7 +59,7 @@ def show_report(report: RedTeamReport) -> None:
     output.print_line(f"{note} attacker, and of all until there", style="dim")
     rows = [
         (str(each.number), each.name, str(each.seed),
-         *(f"{value} ({bounds})" for value, bounds in map(rate_cells, (each.before, *each.rates))),
+         *map(both_cells, (each.before, *each.rates)),
          *[""] * (len(shares) - len(each.rates)), shown_id(each.run))
         for each in report.attackers
     ]  # fmt: skip
@@ -70,18 +70,21 @@ def show_report(report: RedTeamReport) -> None:
     for what, message in failed:
         if message:
             output.print_line(f"{what} failed: {message}", style="dim")
-    output.print_line(f"mean actions, {report.seeds} seeds that choose the best one; 0%: before training", style="dim")
-    if report.strongest:
-        output.print_line(strongest_text(report.strongest), style="bold")
+    note = f"mean / sampled actions, the better chooses the best one and has the interval; {report.seeds} seeds"
+    output.print_line(f"{note}; 0%: untrained", style="dim")
+    for text in report.findings:
+        output.print_line(text, style="bold")
     if report.exploit:
         words = command("redteam", "--show", report.id, "--out", "FILE.html")
         output.print_line(f"how it wins, and the curve: {words}", style="dim")
 
 
-def strongest_text(point: CurvePoint) -> str:
-    mean, before, sampled = ("{} ({})".format(*rate_cells(r)) for r in (point.mean, point.before, point.sampled))
-    where = f"strongest attacker, from {point.name} at {point.share:.0%}"
-    return f"{where}: {mean}, {before} before: {point.added}; sampled {sampled}"
+def both_cells(rates: Rates | None) -> str:
+    """Return win rates with mean and sampled actions, and the interval of the better."""
+    if rates is None:
+        return "-"
+    sampled = f" / {output.percent(rates.sampled.value)}" if rates.sampled else ""
+    return f"{output.percent(rates.mean.value)}{sampled} ({output.interval(*rates.best[1:])})"
 
 
 def rate_cells(rate: Estimate | None) -> tuple[str, str]:

@@ -260,6 +260,8 @@ class EvalConfig:
     """Probability that a trigger of the scripted opponent takes effect."""
     deterministic: bool = True
     """Use the mean action instead of a sample."""
+    sampled: bool = False
+    """Play the seeds with sampled actions as well, after the mean ones; the best checkpoint is by the mean ones."""
     at_start: bool = True
     """Evaluate the initial policy first, as a baseline of progress."""
     record_seeds: Annotated[int, Interval(ge=0, le=10**5)] = 1

@@ -463,9 +463,11 @@ class EventRung(Event):
     global_step: int = 0
     """Learner agent-steps at the evaluation."""
     before: list[float] = field(default_factory=list)
-    """Win rate of an attacker before its training, and the bounds of its 95 % interval."""
+    """``rates`` of an attacker before its training."""
+    rates: list[float] = field(default_factory=list)
+    """Win rate of an attacker with mean actions, the bounds of its 95 % interval, and the same with sampled ones."""
     value: float = math.nan
-    """Metric of the sweep; NaN unless evaluated."""
+    """Metric of the sweep, of an attacker the better win rate of both; NaN unless evaluated."""
     low: float = math.nan
     """Lower bound of its 95 % confidence interval where the metric is a win rate."""
     high: float = math.nan

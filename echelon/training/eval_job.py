@@ -132,7 +132,7 @@ class EvalMatches:
         """Return the results of a part in the order in which its matches ended, and the calls of commanders."""
         if level := level_of(part.opponent):
             batch.set_curriculum(skill=level)
-        is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[0]
+        is_recorded = bool(self.plan.replays) and part.deterministic == self.plan.modes[-self.plan.record_sampled]
         is_recorded &= positions[0] < self.plan.recorded
         recording = self._recording(part, batch, positions) if is_recorded else None
         counter, finished = ActionCounter(batch), _FinishedMatches(batch)

@@ -104,6 +104,8 @@ class EvalPlan(EvalOptions):
     """Folder of recordings; empty to record nothing."""
     recorded: Annotated[int, Interval(ge=1)] = MAX_SEEDS
     """Most seeds that are recorded, from the first."""
+    record_sampled: bool = False
+    """Record sampled actions, not mean ones, where both are played."""
     replay_prefix: str = ""
 
     @classmethod

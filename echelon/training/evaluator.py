@@ -6,6 +6,7 @@ or heat map cannot be written the evaluation goes on and ``fault`` says why.
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,12 @@ class Evaluator:
         if self._eval_env is None:
             self._eval_env = self._build(eval_seeds(cfg.seeds, "choice"))
         recording, heat = self._recording(self._eval_env, update, global_step), self._heat(self._eval_env)
-        stats = play_and_summarize(
+        both = cfg.sampled and cfg.deterministic
+        play = play_mean_and_sampled if both else partial(play_and_summarize, deterministic=cfg.deterministic)
+        stats = play(
             policy,
             self._eval_env,
             self.config.env,
-            deterministic=cfg.deterministic,
             on_step=on_step,
             observers=[recording, heat],
             opponents=self._opponents(self._eval_env),

@@ -17,12 +17,13 @@ def policy_readme(
     *,
     preset: str = "",
     has_match: bool = False,
-    attacks: Sequence[tuple[str, str, Estimate | None, Estimate, Estimate]] = (),
+    attacks: Sequence[Sequence[str]] = (),
+    findings: Sequence[str] = (),
 ) -> str:
     """Return the card as Markdown with YAML metadata; ``rows`` are evaluations of this checkpoint on held-out seeds.
 
-    ``attacks`` are the best attackers of a red team: steps of all attackers, what it started from, and its win rates
-    before training, with mean and with sampled actions.
+    ``attacks`` are the best attackers of a red team: steps of one, its start, win rates untrained and on fresh seeds,
+    matches. ``findings`` is what it has found, in sentences.
     """
     env = env_config_of(manifest)
     world, team = env.world, env.team_size
@@ -49,7 +50,7 @@ def policy_readme(
         "",
         *_results(rows),
         "",
-        *_attacks(attacks),
+        *_attacks(attacks, findings),
         "## Use",
         "",
         "With Echelon and its extra `hub` installed:",
@@ -110,18 +111,20 @@ def _results(rows: Sequence[EvaluationRow]) -> list[str]:
     return table
 
 
-def _attacks(attacks: Sequence[tuple[str, str, Estimate | None, Estimate, Estimate]]) -> list[str]:
+def _attacks(attacks: Sequence[Sequence[str]], findings: Sequence[str]) -> list[str]:
     if not attacks:
         return []
-    rows = [(steps, _plain(name), *map(_rate, rates)) for steps, name, *rates in attacks]
     return [
         "## Exploitability",
         "",
-        "Win rates of the best attacker trained against this policy, on fresh seeds; before training: mean actions.",
+        *(f"- {_plain(text)}" for text in findings),
         "",
-        "| Steps of all attackers | Best attacker from | Before training | Mean actions | Sampled actions |",
+        "Win rates against this policy, on fresh seeds, of the best attacker at each length of training; it plays the "
+        "better of mean and sampled actions. A start that wins untrained is another policy, not an attack.",
+        "",
+        "| Steps of an attacker | Best one from | Untrained | Win rate | Matches |",
         "|---:|---|---:|---:|---:|",
-        *(f"| {' | '.join(row)} |" for row in rows),
+        *(f"| {' | '.join(map(_plain, row))} |" for row in attacks),
         "",
     ]
 

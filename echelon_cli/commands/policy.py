@@ -154,8 +154,10 @@ def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
         atomic_write(folder / hub.PAGE, page)
     preset = "" if run is None else str(((read_json(run.spec) or {}).get("config") or {}).get("preset", ""))
     rows = [] if run is None else _rows(run, checkpoint.id)
-    attacks = _attacks(checkpoint.id)
-    text = policy_readme(repo, manifest, rows, preset=preset, has_match=match is not None, attacks=attacks)
+    attacks, findings = _attacks(checkpoint.id)
+    text = policy_readme(
+        repo, manifest, rows, preset=preset, has_match=match is not None, attacks=attacks, findings=findings
+    )
     atomic_write(folder / hub.README, text)
     return checkpoint.id
 
@@ -166,17 +168,18 @@ def _rows(run: Any, identity: str) -> list[Any]:
     return list(found.values())
 
 
-def _attacks(identity: str) -> list[Any]:
-    """Return the best attackers of the newest red team that attacks this checkpoint."""
+def _attacks(identity: str) -> tuple[list[Any], list[str]]:
+    """Return the best attackers of the newest red team that attacks this checkpoint, and what it has found."""
     from echelon.jobs.sweeps.results import read_report
 
     for paths in list_runs(kind="sweep"):
         with contextlib.suppress(ValueError, OSError):
             report = read_report(paths)
-            found = [point for point in report.curve if point.mean and point.sampled]
+            found = [point for point in report.curve if point.mean]
             if report.attack.checkpoint == identity and found:
-                return [(f"{p.all_steps:,}", p.name, p.before, p.mean, p.sampled) for p in found]
-    return []
+                rows = [(f"{p.steps:,}", p.name, str(p.before or "-"), str(p.rates), str(p.episodes)) for p in found]
+                return rows, report.findings
+    return [], []
 
 
 def _match(replay: str | None, run: Any) -> tuple[bytes, str] | None:

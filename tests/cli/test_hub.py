@@ -69,9 +69,10 @@ def test_readme_says_how_exploitable_the_policy_is(echelon, run, tmp_path):
     assert "## Exploitability" in texts[0] and "## Exploitability" not in texts[1]
     assert (
         "| 1,000 | `" not in texts[0]
-        and texts[0].count("| 20% (10% to 30%) | 50% (40% to 60%) | 70% (60% to 80%) |") == 3
+        and texts[0].count("| 20% (10-30) sampled, 0% mean | 70% (60-80) sampled, 50% mean | 0 |") == 3
     )
-    assert "| 3,500 | " in texts[0] and texts[0].index("Exploitability") < texts[0].index("## Use")
+    assert "trained against this policy" not in texts[0] and "- training added most from " in texts[0]
+    assert "\n| 1,000 | " in texts[0] and texts[0].index("Exploitability") < texts[0].index("## Use")
 
 
 def test_readme_of_a_policy_without_evaluations_and_match(echelon, run, tmp_path):

@@ -18,7 +18,7 @@ from echelon.jobs.spec import JobSpec, read_spec, write_spec
 from echelon.jobs.status import job_status
 from echelon.jobs.sweeps.fresh import POLICY, RECORDED, FreshEvaluations
 from echelon.jobs.sweeps.plan import SweepPlan
-from echelon.jobs.sweeps.redteam import report_of
+from echelon.jobs.sweeps.redteam import Rates, report_of
 from echelon.jobs.sweeps.results import read_report
 from echelon.jobs.sweeps.schedule import (
     EVALUATED,
@@ -88,7 +88,9 @@ def simulate(plan: SweepPlan, salt: int, order: random.Random) -> list:
                     continue
                 rung = chosen.open_rung or 0
                 state = FAILED if (chosen.number, rung) == (1, 1) else EVALUATED
-                value = {"value": value_of(chosen.number, rung, salt), "before": [0.2, 0.1, 0.3]}
+                rate = value_of(chosen.number, rung, salt)
+                rates = [rate / 2, 0.0, 0.5, rate, 0.0, 1.0]  # better with sampled actions
+                value = {"value": rate, "rates": rates, "before": [0.0, 0.0, 0.1, 0.2, 0.1, 0.3]}
                 write(EventRung(trial=chosen.number, rung=rung, state=state, **value))
 
 
@@ -129,7 +131,9 @@ def test_each_attacker_passes_every_rung_and_the_best_is_evaluated_before_any_tr
     assert [len(each.rates) for each in report.attackers] == [3, 1, 3, 3]
     rates = [max(value_of(n, rung, salt) for n in (0, 2, 3)) for rung in (1, 2)]
     assert [point.choice for point in report.curve[1:]] == rates
-    assert {point.added for point in report.curve} == {"training added +30 points"}, "from 20 to 50 %"
+    assert {point.added for point in report.curve} == {"training added +50 points"}, "sampled, from 20 to 70 %"
+    assert all(each.best.value >= each.mean.value for a in report.attackers for each in a.rates)
+    assert {a.before and (a.before.actions, a.before.best.value) for a in report.attackers} == {("sampled", 0.2)}
     assert report.strongest and report.strongest.choice == max(point.choice for point in report.curve)
 
 
@@ -167,9 +171,8 @@ def test_red_team_killed_at_any_point_ends_with_the_undisturbed_report():
     assert [e.share for e in records if isinstance(e, EventFresh)] == [x for x in (0.25, 0.5, 1, 1) for _ in range(2)]
     progress = [e.progress for e in records if isinstance(e, EventRung)]
     assert progress == sorted(progress) and progress[-1] < 0.99, "the last evaluation on fresh seeds is still to come"
-    assert report_of("x", plan, TrialJournal(plan, read_events(paths.trials)[0])).attackers[0].before == Estimate(
-        0.25, 0.1, 0.5
-    )
+    before = report_of("x", plan, TrialJournal(plan, read_events(paths.trials)[0])).attackers[0].before
+    assert before == Rates(Estimate(0.25, 0.1, 0.5))
     assert TrialJournal(plan, read_events(paths.trials)[0]).done_work == plan.planned_work > 10 * plan.planned_steps
     for stride in (1, 2, 3, 5):
         paths, machine, kills = create_run("redteam"), Machine(plan), 0
@@ -192,7 +195,8 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     (checkpoint,) = attacker.checkpoints.glob("step-*")
     step = int(checkpoint.name.partition("-")[2])
     trial = Trial(choice=EventTrial(number=0, run=attacker.id), started={0})
-    trial.results[0] = EventRung(trial=0, rung=0, state=EVALUATED, global_step=step)
+    won = [0.2, 0.1, 0.3, 0.78, 0.7, 0.8]
+    trial.results[0] = EventRung(trial=0, rung=0, state=EVALUATED, global_step=step, rates=won)
     fresh, launched = FreshEvaluations(plan, sweep), []
     event = fresh.planned(trial, 0)
     refused = fresh.outcome(event, trial)
@@ -209,6 +213,7 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     assert fresh.outcome(event, trial) is None
     shutil.rmtree(checkpoint)
     assert fresh.outcome(event, trial) is None
+    assert launched[0]["record_sampled"], "the actions that win are those whose matches are explained"
     assert launched[0] == launched[1] and launched[0]["opponents"] == ("target",)
     monkeypatch.setattr(launch, "ended_status", lambda paths: replace(job_status(paths), state="crashed"))
     assert fresh.outcome(event, trial) is None and launched[2] == launched[0]
@@ -226,6 +231,36 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
         assert each.replays == str(job.replays)
         is_target = find_checkpoint(job.root / POLICY).id == plan.attack.checkpoint  # pyright: ignore
         assert is_target == (each is own)
+
+
+def test_findings_name_who_wins_untrained_before_what_training_added():
+    paths = make_redteam()
+    report = read_report(paths)
+    strong = Rates(Estimate(1.0, 0.95, 1.0), Estimate(0.9, 0.8, 1.0))
+    champion_first = replace(report.attackers[0], name="champion", before=strong, rates=(strong,))
+    weak, better = Rates(Estimate(0.0, 0.0, 0.1)), Rates(Estimate(0.1, 0.0, 0.2), Estimate(0.2, 0.1, 0.3))
+    trained = replace(report.attackers[1], name="target", before=weak, rates=(better, weak))
+    first, second, third = replace(report, attackers=(trained, champion_first)).findings
+    assert first == f"champion already wins 100% (95-100) mean, 90% sampled untrained, {2 * report.seeds} matches"
+    assert second.startswith("training added most from target: 0% (mean) to 20% (sampled), +20 points, ")
+    assert third.startswith("strongest on fresh seeds, from ") and " steps; training added " in third
+    assert not any("already" in text for text in report.findings), "an attacker that begins at 20 % does not win"
+
+
+@pytest.mark.parametrize("sampled", [0.0, 1.0])
+def test_attacker_plays_the_better_of_mean_and_sampled_actions(sampled):
+    plan, paths = make_plan(), create_run("redteam")
+    machine = Machine(plan)
+    machine.sampled = sampled
+    assert run_sweep(paths, plan, machine, 0, StandInFresh)
+    found = TrialJournal(plan, read_events(paths.trials)[0])
+    for each, trial in zip(report_of("x", plan, found).attackers, found.repeats, strict=True):
+        last, chosen = each.rates[-1], trial.results[plan.last_rung]
+        assert 0 < last.mean.value < 1 and last.sampled and last.sampled.value == sampled
+        assert chosen.value == last.best.value == max(last.mean.value, sampled), "what chooses is what is shown"
+        assert last.actions == ("sampled" if sampled else "mean") and each.before
+        assert each.before.best.value == max(0.25, sampled), "also before training"
+    assert plan.base["eval"]["sampled"], "attackers are evaluated with both"
 
 
 def test_red_team_takes_game_and_network_of_its_target_and_little_else():
@@ -322,7 +357,7 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     capsys.readouterr()
     assert run(["redteam", "--show", paths.id]) == 0
     shown = capsys.readouterr().out
-    assert "strongest attacker, from target at" in shown and ": training added" in shown
+    assert "strongest on fresh seeds, from target at" in shown and "training added" in shown
     assert run(["redteam", "--show", paths.id, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert report.curve[1].mean and row["curve"][1]["mean"] == report.curve[1].mean._asdict()

@@ -1,6 +1,7 @@
 """A sweep's process: killed at every write and start, it ends with every trial once and the undisturbed table."""
 
 import itertools
+import math
 import signal
 import time
 from dataclasses import replace
@@ -49,6 +50,8 @@ class Machine:
         self.plan = plan
         self.towards: dict[str, int] = {}
         self.starts: list[tuple[str, int]] = []
+        self.sampled = math.nan
+        """Win rate of all runs with sampled actions."""
 
 
 class StandInTrials:
@@ -69,10 +72,13 @@ class StandInTrials:
             return self.start(trial, rung)
         steps = self.machine.plan.rung_steps[rung]
         value = learned(trial.params.get("ppo.lr", self.machine.plan.base["ppo"]["lr"]), trial.seed, steps)
-        return EventEval(update=1, global_step=steps, opponent="easy", episodes=8, win_rate=value, mean_hp_margin=0.0)
+        return self._evaluation(update=1, global_step=steps, win_rate=value, mean_hp_margin=0.0)
+
+    def _evaluation(self, **fields) -> EventEval:
+        return EventEval(opponent="easy", episodes=8, sampled_win_rate=self.machine.sampled, **fields)
 
     def untrained(self, trial: EventTrial) -> EventEval:
-        return EventEval(update=0, global_step=0, opponent="easy", episodes=8, win_rate=0.25, win_low=0.1, win_high=0.5)
+        return self._evaluation(update=0, global_step=0, win_rate=0.25, win_low=0.1, win_high=0.5)
 
     def stop(self, trial: EventTrial) -> None: ...
 

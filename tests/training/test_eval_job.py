@@ -140,6 +140,9 @@ def test_recordings_name_pilots_and_kind_of_actions(folder, tmp_path):
         with Replay(next(tmp_path.glob(f"{each.replay_prefix}-*-blue.ecr"))) as replay:
             found[each.target] = [(team["name"], team["level"], team.get("mean")) for team in replay.header["teams"]]
     easy = ("easy", "heuristic:easy", None)
+    played(replace(plan, record_sampled=True, replay_prefix="sampled"), folder)
+    with Replay(next(tmp_path.glob("sampled-*-blue.ecr"))) as replay:
+        assert replay.header["teams"][0].get("mean") is None, "these recordings are of sampled actions"
     assert found == {"one": [("update 1", "", True), easy], "heuristic:hard": [("hard", "heuristic:hard", None), easy]}
 
 

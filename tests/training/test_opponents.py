@@ -125,6 +125,7 @@ def test_run_against_a_named_policy_is_evaluated_against_it_and_resumes_without_
     target = first.checkpoint.rename(tmp_path / "target")
     opponents = replace(mix(champion=1), champion=str(target), champion_mean=mean)
     evals = EvalConfig(seeds=1, every_updates=2, at_start=False, skill="champion", record_seeds=1, report=True)
+    evals = replace(evals, sampled=True)
     config = battle_run(env={"max_episode_seconds": 2.0}, opponents=opponents, eval=evals, num_envs=2)
     identity = load_policy(target).meta["id"]
     whole, resumed, _ = assert_resumes_exactly(
@@ -132,7 +133,7 @@ def test_run_against_a_named_policy_is_evaluated_against_it_and_resumes_without_
     )
     assert [event.opponents for event in of(resumed, EventUpdate)] == [{"champion": 2}] * 4
     played, again = ([(e.purpose, e.opponent, e.mean_return) for e in of(x, EventEval)] for x in (whole, resumed))
-    assert played == again
+    assert played == again and all(math.isfinite(e.sampled_win_rate) for e in of(whole, EventEval))
     assert [row[:2] for row in played] == [("choice", "target"), ("choice", "target"), ("report", "target")]
     with Replay(next((tmp_path / "cut" / "replays").glob("*.ecr"))) as replay:
         assert {team["name"] for team in replay.header["teams"]} in ({"update 2", "target"}, {"update 4", "target"})

@@ -108,10 +108,10 @@ async def test_sweep_is_opened_from_the_list_and_its_trials_from_it(dashboard, h
 async def test_red_team_screen_shows_the_curve_and_the_strongest_attacker(dashboard, home, size):
     paths = make_redteam()
     async with dashboard(paths, size=size) as user:
-        await user.until("attacks on champion", "strongest attacker, from target at 25%: 50% (40-60), ")
+        await user.until("attacks on champion", "training added most from ")
         if size[0] < 160:
             await user.press("2")
-        await user.until("25%, 250 steps", "100%, 1000 steps", "40-60, from ", ", 20% before; sampled")
+        await user.until("25%, 250 steps", "100%, 1000 steps", "70% (60-80) sampled, 50% mean, from ")
 
 
 def test_red_team_panel_fits_any_size_and_says_what_is_not_measured(home):

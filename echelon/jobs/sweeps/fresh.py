@@ -12,6 +12,7 @@ from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import LaunchError
 from echelon.jobs.spec import new_spec
 from echelon.jobs.sweeps.plan import SweepPlan
+from echelon.jobs.sweeps.redteam import rates_of
 from echelon.jobs.sweeps.schedule import EVALUATED, FAILED, STARTED, Trial
 from echelon.jobs.tickets import resolved_device
 from echelon.runs import RunPaths, create_run
@@ -91,6 +92,8 @@ class FreshEvaluations:
             open_policy(self._sweep.root / attack.policy).copy(paths.root / OPPONENT)
             admit(run.root, paths)
         target_mean = bool(plan.base["opponents"]["champion_mean"])
+        chosen = trial.results.get(event.rung)
+        record_sampled = chosen is not None and len(chosen.rates) > 5 and rates_of(chosen.rates).actions == "sampled"
         device, meta = str(plan.base["device"]), open_policy(paths.root / POLICY).meta
         evaluation = EvalPlan(
             target=attack.policy if is_usual else str(run.root), run="" if is_usual else str(run.root), policy=POLICY,
@@ -98,7 +101,8 @@ class FreshEvaluations:
             deterministic=target_mean or not is_usual, weapon_prob=1.0, device=device,
             seeds=min(attack.seeds, RECORDED) if is_usual else attack.seeds, threads=int(plan.base["threads"]),
             batch_seeds=batch_seeds(environment_of(meta), resolved_device(device)),
-            replays=str(paths.replays.absolute()), recorded=RECORDED, replay_prefix="fresh",
+            replays=str(paths.replays.absolute()), recorded=RECORDED,
+            record_sampled=record_sampled, replay_prefix="fresh",
         )  # fmt: skip
         spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {})
         launch.launch(paths, spec, KINDS["eval"], launcher=plan.launcher)

@@ -57,16 +57,14 @@ def publish(paths: RunPaths) -> None:
 def page_of(report: RedTeamReport, *, served: bool = False) -> str:
     """Return the page; links to the viewer are relative where it is ``served``."""
     attack, best, target = report.attack, report.strongest, escape(Path(report.attack.target).name)
-    which, told = "", "<b>No attacker has been evaluated on fresh seeds yet.</b>"
-    if best:
-        which = f"from {escape(best.name)} at {best.share:.0%} of its training"
-        told = (f"<b>The strongest attacker, {which}, wins {_rate(best.mean)} with mean actions; before its training "
-                f"{_rate(best.before)}: {best.added}.</b> With sampled actions {_rate(best.sampled)}.")  # fmt: skip
+    which = f"from {escape(best.name)} at {best.share:.0%} of its training" if best else ""
+    told = "".join(f"<b>{escape(text[0].upper() + text[1:])}.</b> " for text in report.findings)
+    told = told or "<b>No attacker has been evaluated yet.</b>"
     curve = [
         (f"{p.share:.0%}", f"{p.steps:,}", f"{p.all_steps:,}", _rate(p.mean), _rate(p.sampled), escape(p.name) or "-")
         for p in report.curve
     ]
-    attackers = [(str(a.number), escape(a.name), str(a.seed), *map(_rate, (a.before, *a.rates)),
+    attackers = [(str(a.number), escape(a.name), str(a.seed), *(str(r or "-") for r in (a.before, *a.rates)),
                   *["failed"] * bool(a.message)) for a in report.attackers]  # fmt: skip
     body = [
         f"<h1>How exploitable is it?</h1><p>{told} 50 % means: as strong as the target.</p>"
@@ -78,7 +76,7 @@ def page_of(report: RedTeamReport, *, served: bool = False) -> str:
                f"attacker on {attack.seeds} fresh seeds, with 95 % intervals; mean and sampled are its actions."),
         "<h2>Attackers</h2>",
         _table(("number", "from", "seed", "untrained", *(f"{p.share:.0%}" for p in report.curve)), attackers,
-               f"Win rates with mean actions on the {report.seeds} seeds that choose, with 95 % intervals."),
+               f"Win rates on the {report.seeds} seeds that choose, with 95 % intervals; the better actions first."),
         *(_exploit(report.exploit, which, served) if report.exploit else ()),
     ]  # fmt: skip
     return PAGE.format(title=target, body="".join(body))
@@ -108,8 +106,8 @@ def _curve(report: RedTeamReport) -> str:
              f'<text x="0" y="{y(rate) + 4}">{rate:.0%}</text>' for rate in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
     parts += [f'<text x="{x(steps) - 12}" y="{HEIGHT - 4}">{steps / most:.0%}</text>' for steps in rungs]
     below = 0.0
-    for each in sorted((a for a in report.attackers if a.rates), key=lambda a: -a.rates[-1].value):
-        line = [(x(s), y(r.value)) for s, r in zip(rungs, (each.before, *each.rates), strict=False) if r]
+    for each in sorted((a for a in report.attackers if a.rates), key=lambda a: -a.rates[-1].best.value):
+        line = [(x(s), y(r.best.value)) for s, r in zip(rungs, (each.before, *each.rates), strict=False) if r]
         below = max(below + 16, line[-1][1] + 4)
         path = "L".join(f"{at} {height}" for at, height in line)
         parts.append(f'<path d="M{path}" stroke="currentColor" fill="none" opacity="0.6"/>'
@@ -118,7 +116,7 @@ def _curve(report: RedTeamReport) -> str:
         known = [(x(p.steps) + shift, getattr(p, name)) for p in report.curve if p.mean and p.sampled]
         bars = "".join(f"M{at} {y(r.low)}V{y(r.high)}M{at - 4} {y(r.value)}h8" for at, r in known)
         parts.append(f'<path class="{colour}" stroke="currentColor" fill="none" stroke-width="3" d="{bars}"/>')
-    key = ("Over the steps of one attacker. Lines: each attacker by its start, mean actions, on the seeds that choose. "
+    key = ("Over the steps of one attacker. Lines: each by its start, the better actions, on the seeds that choose. "
            "Bars: the best one on fresh seeds, <b class=a>mean</b> and <b class=t>sampled</b> actions.")  # fmt: skip
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="win rates">{"".join(parts)}</svg><p>{key}</p>'
 
@@ -137,7 +135,8 @@ def _exploit(found: dict[str, Any], which: str, served: bool) -> list[str]:
         moments.append(f"<li>{escape(each['caption'])}. The attacker is {side}: {link}</li>")
     return [
         f"<h2>How the strongest attacker wins</h2><p>The one {which}, in {found['matches']['attacker']} "
-        f"recorded matches; beside it {found['matches']['usual']} of the target against itself, its usual way.</p>"
+        f"recorded matches, with the actions that had won more; beside it {found['matches']['usual']} of the target "
+        "against itself, its usual way.</p>"
         f"<h3>Turning points</h3>{'' if served else 'The links need <code>echelon serve</code>.'}<ul>",
         *moments, "</ul><h3>Where both sides stand</h3>",
         f"<div class=maps>{''.join(maps)}</div><p>Time by place: the zone is in the middle, and each side starts at "

@@ -166,8 +166,8 @@ class SweepPlan:
         if not self.attack:
             return steps
         env, matches = validated(EnvConfig, self.base["env"]), choices * self.base["eval"]["seeds"]
-        # from both sides, on fresh seeds with both actions; a match ends at half of its time limit
-        return steps + (2 * matches + 4 * fresh * self.attack.seeds) * env.team_size * env.max_steps // 2
+        # from both sides, with both actions; a match ends at half of its time limit
+        return steps + (4 * matches + 4 * fresh * self.attack.seeds) * env.team_size * env.max_steps // 2
 
     def training_seed(self, number: int) -> int:
         """Return the training seed of a repeat by its number; a search uses the configuration's own seed."""

@@ -9,6 +9,30 @@ from echelon.jobs.sweeps.schedule import EVALUATED, Trial, TrialJournal
 from echelon.statistics import Estimate
 
 
+@dataclass(frozen=True)
+class Rates:
+    """Win rates with mean and with sampled actions, with 95 % intervals; ``sampled`` is None where it was not played.
+
+    An attacker plays what is better for it.
+    """
+
+    mean: Estimate
+    sampled: Estimate | None = None
+
+    @property
+    def actions(self) -> str:
+        return "mean" if self.best is self.mean else "sampled"
+
+    @property
+    def best(self) -> Estimate:
+        return max(self.mean, self.sampled or self.mean)
+
+    def __str__(self) -> str:
+        (value, low, high), other = self.best, "sampled" if self.actions == "mean" else "mean"
+        also = f", {getattr(self, other).value:.0%} {other}" if self.sampled else ""
+        return f"{value:.0%} ({100 * low:.0f}-{100 * high:.0f}) {self.actions}{also}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
     """The attackers at a rung, and the best of them on fresh seeds once it has played there."""
@@ -27,21 +51,25 @@ class CurvePoint:
     job: str = ""
     """Evaluation job on fresh seeds."""
     choice: float = -math.inf
-    """Win rate with mean actions on the seeds that choose."""
+    """Win rate on the seeds that choose."""
     episodes: int = 0
-    before: Estimate | None = None
-    """Win rate with mean actions before training, on the seeds that choose; None where unknown."""
+    before: Rates | None = None
+    """Win rates before training, on the seeds that choose; None where unknown."""
     mean: Estimate | None = None
-    """Win rate with mean actions and its 95 % interval; None before the evaluation ends."""
+    """Win rate with mean actions on fresh seeds; None before the evaluation ends."""
     sampled: Estimate | None = None
     message: str = ""
 
     @property
+    def rates(self) -> Rates | None:
+        return Rates(self.mean, self.sampled) if self.mean else None
+
+    @property
     def added(self) -> str:
-        """What training has added to the win rate with mean actions."""
-        if not (self.mean and self.before):
+        """What training has added to the win rate."""
+        if not (self.rates and self.before):
             return "not measured"
-        return f"training added {100 * (self.mean.value - self.before.value):+.0f} points"
+        return f"training added {100 * (self.rates.best.value - self.before.best.value):+.0f} points"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +81,9 @@ class Attacker:
     """What it starts from."""
     seed: int
     run: str
-    rates: tuple[Estimate, ...]
-    """Win rate with mean actions and its 95 % interval at each rung that it has reached."""
-    before: Estimate | None = None
+    rates: tuple[Rates, ...]
+    """Win rates at each rung that it has reached."""
+    before: Rates | None = None
     """The same before its training."""
     message: str = ""
     """Why it failed."""
@@ -83,6 +111,25 @@ class RedTeamReport:
     def strongest(self) -> CurvePoint | None:
         """The evaluated point whose attacker won most on the seeds that choose, so that fresh ones do not choose it."""
         return max((point for point in self.curve if point.mean), key=lambda point: point.choice, default=None)
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found, in sentences: who wins untrained, where training added most, who wins most on fresh seeds."""
+        said, matches = [], f"{2 * self.seeds} matches"
+        known = [(a.name, a.before, max(a.rates, key=lambda r: r.best)) for a in self.attackers if a.before and a.rates]
+        for name, before, _ in sorted(known, key=lambda each: -each[1].best.value)[:1]:
+            if before.best.low > 0.5:
+                said.append(f"{name} already wins {before} untrained, {matches}")
+        for name, before, last in sorted(known, key=lambda each: each[1].best.value - each[2].best.value)[:1]:
+            first, best = before.best.value, last.best.value
+            values = (
+                f"{first:.0%} ({before.actions}) to {best:.0%} ({last.actions}), {100 * (best - first):+.0f} points"
+            )
+            said.append(f"training added most from {name}: {values}, {matches}")
+        if point := self.strongest:
+            text = f"strongest on fresh seeds, from {point.name} at {point.share:.0%}: {point.rates}"
+            said.append(f"{text}, {point.episodes} matches, {point.steps:,} steps; {point.added}")
+        return said
 
 
 def report_of(name: str, plan: SweepPlan, journal: TrialJournal) -> RedTeamReport:
@@ -120,10 +167,16 @@ def _point(plan: SweepPlan, journal: TrialJournal, rung: int) -> CurvePoint:
 def _attacker(trial: Trial) -> Attacker:
     choice, failure = trial.choice, trial.failure
     results = [result for _, result in sorted(trial.results.items()) if result.state == EVALUATED]
-    rates = tuple(Estimate(result.value, result.low, result.high) for result in results)
+    rates = tuple(rates_of(result.rates or [result.value, result.low, result.high]) for result in results)
     about = {"number": choice.number, "name": choice.name, "seed": choice.seed, "run": choice.run}
     return Attacker(**about, rates=rates, before=_before(trial), message=failure.message if failure else "")
 
 
-def _before(trial: Trial) -> Estimate | None:
-    return next((Estimate(*each.before[:3]) for each in trial.results.values() if len(each.before) > 2), None)
+def _before(trial: Trial) -> Rates | None:
+    return next((rates_of(each.before) for each in trial.results.values() if len(each.before) > 2), None)
+
+
+def rates_of(row: list[float]) -> Rates:
+    """Return the rates of a record; one of mean actions alone has three numbers."""
+    has_both = len(row) > 5 and math.isfinite(row[3])
+    return Rates(Estimate(*row[:3]), Estimate(*row[3:6]) if has_both else None)

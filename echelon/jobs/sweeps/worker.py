@@ -105,7 +105,7 @@ class Sweep:
         elif outcome is not None:
             event = self._evaluated(event, outcome)
             if self.plan.attack and (first := self._trials.untrained(trial.choice)):
-                event = replace(event, before=[first.win_rate, first.win_low, first.win_high])
+                event = replace(event, before=_rates(first), rates=_rates(outcome))
             self._write(event)
 
     def _follow_fresh(self) -> None:
@@ -127,6 +127,8 @@ class Sweep:
 
     def _evaluated(self, event: EventRung, found: EventEval) -> EventRung:
         metric = self.plan.metric
+        if self.plan.attack:
+            metric = "sampled_win_rate" if found.sampled_win_rate > found.win_rate else "win_rate"
         low, high = RATES.get(metric, ("", ""))
         return replace(
             event, global_step=found.global_step, value=getattr(found, metric), low=getattr(found, low, event.low),
@@ -154,6 +156,10 @@ class Sweep:
                 for trial in running:
                     self._trials.stop(trial.choice)
             time.sleep(self._poll_s)
+
+
+def _rates(found: EventEval) -> list[float]:
+    return [getattr(found, name) for metric, bounds in RATES.items() for name in (metric, *bounds)]
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:

@@ -98,11 +98,10 @@ def draw_attack(report: RedTeamReport, size: tuple[int, int], theme: Theme) -> G
     grid, (width, height) = Grid(*size), size
     for y, point in enumerate(report.curve[: (height + 1) // 3]):
         name, text = f"{percent(point.share)}, {count(point.steps)} steps", "not evaluated yet"
-        if point.mean and point.sampled:
-            draw_share(grid, 3 * y, name, min(18, width // 2), point.mean.value, theme, "series1")
-            sampled = estimate_text("win_rate", point.sampled)
-            bounds, before = interval(point.mean.low, point.mean.high), percent(point.before and point.before.value)
-            text = f"{bounds}, from {point.name}, {before} before; sampled {sampled}"
+        if point.rates:
+            draw_share(grid, 3 * y, name, min(18, width // 2), point.rates.best.value, theme, "series1")
+            before = percent(point.before and point.before.best.value)
+            text = f"{point.rates}, from {point.name}, {before} before"
         else:
             grid.put(0, 3 * y, truncate(name, width), "dim")
         grid.put(2, 3 * y + 1, truncate(text, width - 2), "dim")

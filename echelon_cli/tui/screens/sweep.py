@@ -4,7 +4,6 @@ import shlex
 from pathlib import Path
 
 from echelon_cli.output import count, percent
-from echelon_cli.redteam_tables import strongest_text
 from echelon_cli.sweep_tables import NO_BEST
 from echelon_cli.tui.feed.messages import SweepView
 from echelon_cli.tui.format import short_run_id
@@ -39,9 +38,8 @@ class SweepTitle(CellView):
         text = f"{percent(results.progress)}, {ended} of {results.planned} {results.plan.unit}s ended, {steps} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
         if results.report:
-            point = results.report.strongest
-            text = strongest_text(point) if point else "no attacker has been evaluated yet"
-            grid.put(1, 1, truncate(text, width - 2), "" if point else "dim")
+            found = results.report.findings or ["no attacker has been evaluated yet"]
+            grid.put(1, 1, truncate(found[0], width - 2), "" if results.report.findings else "dim")
         elif results.best and not results.is_clear:
             grid.put(1, 1, truncate(NO_BEST, width - 2, self.theme.symbols.ellipsis), "dim")
         elif results.best and height > 1:
