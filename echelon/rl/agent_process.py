@@ -39,6 +39,8 @@ BANK_S = 10.0
 """Time bank of a match [s]."""
 END_S = 1.0
 """Time in which an agent exits after the end of its input [s]."""
+DEATH_S = 0.5
+"""Longest wait for the status and the last words of an agent that closed its output [s]."""
 MOST_FAULTS = 3
 """Faults in a match after which a scripted pilot takes over."""
 MAX_BYTES = 1 << 24
@@ -93,7 +95,8 @@ class AgentProcess:
         self._waiting, self._read, self._log = bytearray(), bytearray(), bytearray()
         self.fault = ""
         """Why it can answer nothing more."""
-        threading.Thread(target=self._keep_log, args=(errors,), daemon=True).start()
+        self._reader = threading.Thread(target=self._keep_log, args=(errors,), daemon=True)
+        self._reader.start()
 
     def _keep_log(self, errors: int) -> None:
         with contextlib.suppress(OSError):
@@ -156,7 +159,8 @@ class AgentProcess:
 
     def _die(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.2)
+            self._process.wait(DEATH_S)
+        self._reader.join(DEATH_S)  # its last words
         code = self._process.poll()
         ended = "closed its output" if code is None else f"ended with status {code}"
         lines = [line.strip() for line in self.log.strip().splitlines()[-LOG_LINES:]]
