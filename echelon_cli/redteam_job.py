@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from echelon import champion
 from echelon.config.opponents import LADDER, MixConfig, level_of
-from echelon.config.presets import PRESETS, get_preset
+from echelon.config.presets import get_preset
 from echelon.jobs.config_layers import DEFAULT_PRESET, ConfigError, default_values, flatten, resolve, unflatten
 from echelon.jobs.evaluations import PolicySource, open_policy
 from echelon.jobs.spec import new_spec, read_spec
-from echelon.jobs.sweeps.plan import Attack, SweepPlan, Variant, configuration, plan_from
+from echelon.jobs.sweeps.plan import Attack, SweepPlan, Variant, configuration, plan_from, set_words
 from echelon.jobs.sweeps.results import read_report
 from echelon.runs import LATEST, RunPaths, command, create_run, find_run
 from echelon_cli import job, output, sweep_job
@@ -29,9 +29,12 @@ PRESET, LEAGUE = "redteam", "league"
 FROM_TARGET, FROM_VALUE, FROM_NOTHING = "target", "value", "nothing"
 COPY = "target"
 SHARES = "10,25,50,100"
-KEPT_SECTIONS = ("env", "model", "ppo")
-KEPT = ("preset", "num_envs", "bank_maps", "bank_spare", "bank_refresh_every", "bank_refresh_maps")
-"""What attackers take from the configuration of the target besides sections; the rest are defaults."""
+KEPT = ("num_envs", "bank_maps", "bank_spare", "bank_refresh_every", "bank_refresh_maps")
+NORMS = ("ppo.obs_norm", "ppo.value_norm", "ppo.aux_coef")
+"""What attackers take from the configuration of the target besides game and network.
+
+The learner is that of the default preset whatever they attack, so that curves compare; the rest are defaults.
+"""
 ATTACKER = {
     "ppo.lr": 3e-4, "ppo.lr_schedule": "none", "ppo.kl_lr_target": 0.01, "opponents.mix.scripted": 0.0,
     "opponents.mix.champion": 1.0, "eval.skill": "champion", "eval.every_updates": 0, "eval.at_start": True,
@@ -79,11 +82,13 @@ def prepare(
         variants.append(Variant(name=each, params=starts[each]))
     preset = flatten(asdict(get_preset(base["preset"])))
     name = find_run(name).id if name == LATEST else name
+    options = ["--steps", total, "--shares", shares, "--seeds", fields.get("seeds", 1), "--report-seeds", fresh_seeds]
+    options += [word for each in variants for word in ("--from", each.name)] + set_words(overrides or {})
     values = {
         "base": unflatten(base), "preset": base["preset"], "variants": variants, "rungs": len(rungs), **fields,
         "given": {key: value for key, value in base.items() if key not in ("preset", "seed") and preset[key] != value},
         "attack": Attack(target=name, policy=COPY, checkpoint=str(target.meta["id"]), steps=own, rungs=rungs,
-                         seeds=fresh_seeds),
+                         seeds=fresh_seeds, options=tuple(map(str, options))),
     }  # fmt: skip
     plan = plan_from(values)
     plan = replace(plan, base={**plan.base, "threads": sweep_job.threads_each(base["threads"], plan)})
@@ -143,12 +148,12 @@ def _base(meta: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, An
     from echelon.training.eval_plan import environment_of
 
     known, args = default_values(), flatten(meta.get("args") or {})
-    kept = {k: v for k, v in args.items() if k in known and (k in KEPT or k.partition(".")[0] in KEPT_SECTIONS)}
+    kept = flatten(asdict(get_preset(DEFAULT_PRESET).ppo), "ppo.")
+    kept |= {k: v for k, v in args.items() if k in known and (k in KEPT + NORMS or k.startswith("model."))}
     kept |= flatten(asdict(environment_of(dict(meta))), "env.") | flatten(meta["model_cfg"], "model.")
     kept |= {"ppo.gamma": kept["env.gamma"]}
     values = {**known, **{f"opponents.mix.{name}": value for name, value in asdict(MixConfig()).items()}, **kept}
-    if values["preset"] not in PRESETS:
-        values["preset"] = DEFAULT_PRESET
+    values["preset"] = DEFAULT_PRESET
     return resolve(base=unflatten({**values, **ATTACKER}), overrides=overrides).values
 
 
@@ -186,6 +191,7 @@ def harden(name: str, steps: int | None, overrides: Mapping[str, Any], *, as_jso
     if not trained:
         raise ConfigError(f"red team {paths.id!r} has evaluated no attacker yet, expected one")
     game = {f"{section}.{key}": x for section in ("env", "model") for key, x in flatten(plan.base[section]).items()}
+    game |= {key: plan.base[key] for key in KEPT}
     base = {**flatten(asdict(get_preset(LEAGUE))), **game, "ppo.gamma": game["env.gamma"], "max_minutes": 0.0}
     base |= {"total_steps": steps or report.attack.steps or report.attack.rungs[-1], "device": plan.base["device"]}
     fixed = {"start_from": str((paths.root / report.attack.policy).absolute())}
@@ -199,7 +205,7 @@ def harden(name: str, steps: int | None, overrides: Mapping[str, Any], *, as_jso
     assert follower is not None
     if not as_json:
         told = f"{output.count(resolved.values['total_steps'])} steps against {len(trained)} attackers"
-        again = command("redteam", run.id, "--steps", report.attack.rungs[-1])
+        again = command("redteam", run.id, *(report.attack.options or ("--steps", report.attack.rungs[-1])))
         output.print_line(f"{told}; then attack it alike: {again}", style="dim")
     return follower
 

@@ -1,5 +1,6 @@
 """A red team: its schedule, its process across kills, its report, its refusals, and real attackers."""
 
+import contextlib
 import itertools
 import json
 import random
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from echelon import champion
+from echelon.config.presets import get_preset
 from echelon.jobs import launch
 from echelon.jobs.config_layers import ConfigError
 from echelon.jobs.evaluations import admit, admits, require_own_folders
@@ -277,6 +279,42 @@ def test_red_team_takes_game_and_network_of_its_target_and_little_else():
     assert redteam_job.prepare("champion", Path("x"))[0].rung_steps[-1] == meta["global_step"] == plan.attack.steps  # pyright: ignore
 
 
+def test_learner_of_attackers_is_the_same_whatever_they_attack(tmp_path):
+    checkpoint, plain = find_checkpoint(champion.FOLDER), make_plan().base
+    args = {**checkpoint.manifest["args"], "preset": "league"}
+    args["ppo"] = {**args["ppo"], "rollout_steps": 96, "num_minibatches": 3, "update_epochs": 7}
+    export_policy_folder(checkpoint, tmp_path / "hardened", {"args": args})
+    plan, _ = redteam_job.prepare(str(tmp_path / "hardened"), Path("x"), steps=STEPS)
+    ours = get_preset("quickstart").ppo
+    assert (plan.base["ppo"], plan.preset) == (plain["ppo"], "quickstart")
+    assert (plan.base["ppo"]["rollout_steps"], plan.base["ppo"]["num_minibatches"]) == (32, ours.num_minibatches)
+
+
+def test_hardening_prints_the_command_that_repeats_the_attack_whole(monkeypatch, capsys):
+    words = ["--steps", "900", "--shares", "30,90", "--from", "nothing", "--from", "value", "--seeds", "3"]
+    words += ["--report-seeds", "7", "--set", "eval.seeds=5", "--set", "ppo.lr=0.001"]
+    given = {"steps": 900, "shares": "30,90", "origins": ["nothing", "value"], "seeds": 3, "fresh_seeds": 7}
+    plan = make_plan(**given, overrides={"eval.seeds": 5, "ppo.lr": 0.001})
+    assert run(["redteam", "champion", *words, "--plan", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert run(["redteam", "champion", *(plan.attack and plan.attack.options or ()), "--plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == again
+    paths = create_run("redteam")
+    write_spec(paths, JobSpec(kind="sweep", config={"preset": "redteam", "sweep": asdict(plan)}))
+    with EventLog(paths.trials) as log:
+        for event in simulate(plan, 0, random.Random(0))[:-1]:
+            log.append(event)
+    monkeypatch.setattr("echelon.arena.submit.submit", lambda *_, **__: None)
+    monkeypatch.setattr("echelon_cli.arena_job.open_league", lambda **_: contextlib.nullcontext())
+    configs: list = []
+    monkeypatch.setattr(redteam_job.job, "start", lambda _, spec, **__: configs.append(spec.config) or spec)
+    redteam_job.harden(paths.id, 700, {})
+    printed = "".join(capsys.readouterr().out.split())
+    for option in zip(words[::2], words[1::2], strict=True):
+        assert "".join(option) in printed, option
+    assert configs[0]["num_envs"] == plan.base["num_envs"], "the size of the game stays, so that curves compare"
+
+
 def test_red_team_refusals_are_one_line(tmp_path, capsys):
     checkpoint = find_checkpoint(champion.FOLDER)
     export_policy_folder(checkpoint, tmp_path / "unknown", {"global_step": 0})
@@ -364,7 +402,8 @@ def test_red_team_trains_attackers_across_a_kill_and_reports(tmp_path, capsys):
     assert row["exploit"]["matches"] == {"attacker": 4, "usual": 4}
     assert "Turning points" in paths.page.read_text()
     assert run(["redteam", "--harden", paths.id, "--steps", "700", "--set", "threads=1", "--detach"]) == 0
-    assert "700 steps against 1 attackers; then attack it alike: echelon redteam" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "700 steps against 1 attackers; then attack it alike: echelon redteam" in out and "--report-seeds" in out
     try:
         hardened = next(each for each in list_runs(kind="train") if each.id.split("-")[2] == "league")
         with open_league() as store:

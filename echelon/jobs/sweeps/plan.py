@@ -57,6 +57,8 @@ class Attack:
     """Learner agent-steps of an attacker at each rung."""
     seeds: Annotated[int, Ge(1), Le(10**6)] = 200
     """Fresh seeds on which the best attacker at each rung is evaluated again."""
+    options: tuple[str, ...] = ()
+    """Options with which the command repeats this attack on another policy."""
 
     def __post_init__(self) -> None:
         if not self.rungs or list(self.rungs) != sorted(set(self.rungs)):
@@ -226,10 +228,11 @@ def _variant(whole: ResolvedConfig, name: str) -> dict[str, dict[str, Any]]:
 
 
 def command_words(plan: SweepPlan, params: Mapping[str, Any], seed: int) -> list[str]:
-    words = ["train", "--preset", plan.preset]
-    for key, value in {**plan.given, **flatten(params), "seed": seed}.items():
-        words += ["--set", f"{key}={_assigned(value)}"]
-    return words
+    return ["train", "--preset", plan.preset, *set_words({**plan.given, **flatten(params), "seed": seed})]
+
+
+def set_words(values: Mapping[str, Any]) -> list[str]:
+    return [word for key, value in values.items() for word in ("--set", f"{key}={_assigned(value)}")]
 
 
 def _assigned(value: Any) -> str:
