@@ -304,11 +304,12 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
     return paths
 
 
-def list_runs(home: str | os.PathLike[str] | None = None, kind: str = "") -> list[RunPaths]:
+def list_runs(home: str | os.PathLike[str] | None = None, kind: str = "", *, parts: bool = True) -> list[RunPaths]:
     """Return every run under ``home``, or those of one kind, newest first by the recorded time of the request.
 
     Hidden folders, folders without spec.json and those whose names a command would take for options are no runs. A
-    damaged spec.json costs names and settings only. ``ValueError`` where the runs folder cannot be read.
+    damaged spec.json costs names and settings only. Without ``parts``, no run that a sweep or red team has started.
+    ``ValueError`` where the runs folder cannot be read.
     """
     root = runs_home(home)
     try:
@@ -321,7 +322,7 @@ def list_runs(home: str | os.PathLike[str] | None = None, kind: str = "") -> lis
         ) from error
     folder, latest_s = str(root), time.time() + CLOCK_TOLERANCE_S
     requests = {name: found for name in names if (found := _request(os.path.join(folder, name))) is not None}
-    chosen = [name for name, found in requests.items() if not kind or found.kind == kind]
+    chosen = [name for name, found in requests.items() if kind in ("", found.kind) and (parts or not found.is_part)]
 
     def age(name: str) -> tuple[float, str]:
         created = requests[name].created
@@ -335,6 +336,7 @@ class Request(NamedTuple):
 
     created: float = 0.0
     kind: str = ""
+    is_part: bool = False
 
 
 def _request(folder: str) -> Request | None:
@@ -353,17 +355,16 @@ def _read_request(path: str, *state: int) -> Request:
     created, kind = row.get("created"), row.get("kind")
     if not isinstance(created, (int, float)) or abs(created) >= MAX_TIME_S:
         created = 0.0
-    return Request(float(created), kind if isinstance(kind, str) else "")
+    return Request(float(created), kind if isinstance(kind, str) else "", bool(row.get("parent")))
 
 
 def find_run(name: str, home: str | os.PathLike[str] | None = None, kind: str = TRAINING) -> RunPaths:
     """Return the run with a name: a folder, an id, an unambiguous part of one, or ``latest``, the newest of a kind.
-
     A prefix takes precedence over another part. ``RunNotFoundError`` names the most similar or all matching runs.
     """
     if name and os.path.lexists(os.path.join(name, "spec.json")):
         return RunPaths(Path(name).absolute())
-    if name == LATEST and (newest := list_runs(home, kind)):
+    if name == LATEST and (newest := list_runs(home, kind, parts=False)):
         return newest[0]
     by_id = {run.id: run for run in list_runs(home)}
     if name in by_id:

@@ -51,11 +51,11 @@ def start(
     named: Collection[str] = (),
     *,
     is_new: bool = True,
-    queue: bool = False,
+    queue: bool | None = None,
     as_json: bool = False,
     **following: bool,
 ) -> "Follower | None":
-    """Start a job and return its follower, made with ``following``; with ``queue`` the job is queued instead."""
+    """Start a job and return its follower, made with ``following``, or queue it; no ``queue``: there is no --queue."""
     from echelon.jobs.launch import launch
     from echelon_cli.follow import Follower
 
@@ -64,7 +64,7 @@ def start(
             _enqueue(paths, spec, arguments, is_new, as_json)
             return None
         if not as_json:
-            _warn_of_contention(spec)
+            _warn_of_contention(spec, "" if queue is None else "; with --queue it would wait")
         follower = Follower(paths, as_json=as_json, **following)
         launch(paths, spec, KINDS_OF_JOBS[spec.kind], arguments, named)
     if not as_json:
@@ -97,13 +97,13 @@ def revive(home: Path | None = None) -> str:
     return ""
 
 
-def _warn_of_contention(spec: JobSpec) -> None:
+def _warn_of_contention(spec: JobSpec, advice: str) -> None:
     """Print a notice where a job that does not wait shares its device with running jobs."""
     from echelon.jobs.queue import contention
 
     with contextlib.suppress(OSError, ValueError):
         if found := contention(spec.kind, spec.config):
-            output.show_notice(found)
+            output.show_notice(found + advice)
 
 
 def follow(

@@ -16,7 +16,7 @@ from echelon.jobs.evaluations import PolicySource, open_policy
 from echelon.jobs.spec import new_spec, read_spec
 from echelon.jobs.sweeps.plan import Attack, SweepPlan, Variant, configuration, plan_from, set_words
 from echelon.jobs.sweeps.results import read_report
-from echelon.runs import LATEST, RunPaths, command, create_run, find_run
+from echelon.runs import LATEST, RunNotFoundError, RunPaths, command, create_run, find_run, list_runs
 from echelon_cli import job, output, sweep_job
 from echelon_cli.tui.format import short_run_id
 
@@ -211,7 +211,11 @@ def harden(name: str, steps: int | None, overrides: Mapping[str, Any], *, as_jso
 
 
 def find(name: str) -> RunPaths:
-    """Return the folder of a red team; ``ValueError`` for a job of another kind."""
+    """Return the folder of a red team, for ``latest`` the newest; ``ValueError`` for a job of another kind."""
+    sweeps = list_runs(kind="sweep") if name == LATEST else []
+    name = next((run.id for run in sweeps if read_spec(run).config.get("preset") == PRESET), name)
+    if name == LATEST:
+        raise RunNotFoundError("no red team in the runs folder; start one: echelon redteam RUN")
     paths, _ = job.find_job(name, "sweep")
     read_report(paths)
     return paths

@@ -13,9 +13,9 @@ from echelon.files import reason_of
 from echelon.jobs.config_layers import MAX_FILE_BYTES, ConfigError, flatten, parse_toml, resolve
 from echelon.jobs.launchers import parse_launcher
 from echelon.jobs.spec import new_spec
-from echelon.jobs.status import JobStatus
+from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.sweeps.plan import SweepPlan, configuration, plan_from, variants_of
-from echelon.runs import LATEST, RunNotFoundError, RunPaths, create_run, list_runs
+from echelon.runs import LATEST, RunNotFoundError, RunPaths, command, create_run, list_runs
 from echelon.state_files import read_bounded
 from echelon_cli import job, output
 from echelon_cli.tui.format import short_run_id
@@ -124,6 +124,9 @@ def resume(
 ) -> Follower:
     """Resume a sweep that was stopped or killed; ``at_once`` changes how many trials run at the same time."""
     paths, spec = find_sweep(name)
+    if job_status(paths).state == "completed":
+        see = command("sweep", "show", paths.id)
+        raise ConfigError(f"{paths.id!r} is complete, expected a job that has stopped; see: {see}")
     config = spec.config
     if at_once is not None:
         plan = plan_from({**asdict(plan_from(config.get("sweep"))), "at_once": at_once})

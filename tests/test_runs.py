@@ -89,9 +89,11 @@ def test_runs_follow_the_recorded_time_and_latest_is_a_training_run():
     ages = {"20260101-000000-a-newest": 60.0, "paper-baseline": year / 4, "20280101-000000-a-wrong-clock": -2 * year}
     for name, age in ages.items():
         make_run(name).spec.write_text(json.dumps({"kind": "train", "created": now - age}))
+    part = make_run("20260102-000000-quickstart-calm-fox")
+    part.spec.write_text(json.dumps({"kind": "train", "created": now - 1.0, "parent": "20260101-000001-redteam-a-b"}))
     session = make_run("20000101-000000-play-calm-fox")
     session.spec.write_text(json.dumps({"kind": "play", "created": now}))
-    assert [run.id for run in list_runs()] == [session.id, *ages]
+    assert [run.id for run in list_runs()] == [session.id, part.id, *ages]
     assert find_run("latest").id == "20260101-000000-a-newest" and find_run("latest", kind="play") == session
 
 

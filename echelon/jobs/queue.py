@@ -102,7 +102,7 @@ def contention(kind: str, config: dict[str, object], home: str | Path | None = N
         if any(share_device(mine, device) for device in devices)
         and (runs.read_json(runs.RunPaths(queue.home / run).spec) or {}).get("kind") not in COORDINATORS
     ]
-    return f"shares {mine} with {', '.join(busy)}; with --queue it would wait" if busy else ""
+    return f"shares {mine} with {', '.join(busy)}" if busy else ""
 
 
 def waiting_reason(queue: Queue, ticket: Ticket) -> str:

@@ -40,10 +40,12 @@ class JobSpec:
     host: str = field(default_factory=socket.gethostname)
     git: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    parent: str = ""
+    """The sweep or red team that has started it; ``latest`` names no such run."""
 
 
 def new_spec(
-    kind: str, config: dict[str, Any], provenance: dict[str, str], argv: Sequence[str] | None = None
+    kind: str, config: dict[str, Any], provenance: dict[str, str], argv: Sequence[str] | None = None, parent: str = ""
 ) -> JobSpec:
     return JobSpec(
         kind=kind,
@@ -52,6 +54,7 @@ def new_spec(
         argv=without_secrets(sys.argv if argv is None else argv),
         git=git_state(),
         environment={k: v for k, v in sorted(os.environ.items()) if is_recorded(k)},
+        parent=parent,
     )
 
 

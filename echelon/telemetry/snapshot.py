@@ -171,7 +171,7 @@ class RunSnapshot:
     def progress(self) -> float:
         """Completed fraction, 0 to 1: of training the larger of steps and wall time, of other jobs their matches."""
         if (part := self.round or self.rung) is not None:
-            return part.progress
+            return 1.0 if self.end and self.end.reason == "completed" else part.progress
         if self.is_evaluation:
             return self.batches[-1].progress if self.batches else 0.0
         if self.start is None:

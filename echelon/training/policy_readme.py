@@ -17,13 +17,12 @@ def policy_readme(
     *,
     preset: str = "",
     has_match: bool = False,
-    attacks: Sequence[Sequence[str]] = (),
-    findings: Sequence[str] = (),
+    attacks: tuple[Sequence[Sequence[str]], Sequence[str]] = ((), ()),
 ) -> str:
     """Return the card as Markdown with YAML metadata; ``rows`` are evaluations of this checkpoint on held-out seeds.
 
     ``attacks`` are the best attackers of a red team: steps of one, its start, win rates untrained and on fresh seeds,
-    matches. ``findings`` is what it has found, in sentences.
+    matches; then what it has found, in sentences.
     """
     env = env_config_of(manifest)
     world, team = env.world, env.team_size
@@ -50,7 +49,7 @@ def policy_readme(
         "",
         *_results(rows),
         "",
-        *_attacks(attacks, findings),
+        *_attacks(*attacks),
         "## Use",
         "",
         "With Echelon and its extra `hub` installed:",

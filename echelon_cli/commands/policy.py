@@ -154,10 +154,8 @@ def _prepare(source: Path, repo: str, folder: Path, replay: str | None) -> str:
         atomic_write(folder / hub.PAGE, page)
     preset = "" if run is None else str(((read_json(run.spec) or {}).get("config") or {}).get("preset", ""))
     rows = [] if run is None else _rows(run, checkpoint.id)
-    attacks, findings = _attacks(checkpoint.id)
-    text = policy_readme(
-        repo, manifest, rows, preset=preset, has_match=match is not None, attacks=attacks, findings=findings
-    )
+    attacks = _attacks(checkpoint.id)
+    text = policy_readme(repo, manifest, rows, preset=preset, has_match=match is not None, attacks=attacks)
     atomic_write(folder / hub.README, text)
     return checkpoint.id
 

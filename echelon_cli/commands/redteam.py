@@ -19,7 +19,7 @@ def redteam(
         argument("RUN|CHECKPOINT|ENTRY|champion", "The policy to attack; attackers keep a copy.", complete_networks),
     ] = None,
     shares: Annotated[
-        str, option("--shares", "Evaluate attackers at these percentages of the policy's own training.", "LIST")
+        str, option("--shares", "Evaluate attackers at these percentages of --steps.", "LIST")
     ] = redteam_job.SHARES,
     steps: Annotated[
         int | None,
@@ -29,7 +29,7 @@ def redteam(
         list[str] | None,
         option(
             "--from",
-            "Start: target, value (target, paid the fall of its value), nothing or a policy; default: all but value.",
+            "Start, repeated for several: target, value (target, paid the fall of its value), nothing or a policy.",
             "POLICY",
             complete_networks,
         ),

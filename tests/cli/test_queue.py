@@ -9,7 +9,8 @@ from echelon.jobs import launch
 from echelon.jobs.queue import contention, open_queue
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.tickets import Queue
-from echelon.runs import RunPaths, list_runs, runs_home
+from echelon.runs import RunPaths, create_run, list_runs, runs_home
+from echelon_cli import job
 from tests.cli.conftest import parsed
 
 
@@ -109,7 +110,7 @@ def test_url_that_cannot_be_notified_is_not_shown_and_leaves_no_run(echelon, wor
     assert list_runs() == []
 
 
-def test_run_without_queue_names_the_runs_that_share_its_device(echelon, waiting, ended_run, monkeypatch):
+def test_run_without_queue_names_the_runs_that_share_its_device(echelon, waiting, ended_run, monkeypatch, capsys):
     running = [ended_run(f"20260101-00000{number}-quickstart-calm-fox{number}") for number in range(2)]
     sweep = ended_run("20260101-000003-sweep-calm-fox")
     sweep.spec.unlink()
@@ -119,7 +120,7 @@ def test_run_without_queue_names_the_runs_that_share_its_device(echelon, waiting
     with queue.editing():
         held = [handle for paths in (*running, sweep) for handle in queue.take_slots(paths.id, ["cpu"])]
     found = contention("train", {"device": "cpu"})
-    assert found == f"shares cpu with {running[0].id}, {running[1].id}; with --queue it would wait"
+    assert found == f"shares cpu with {running[0].id}, {running[1].id}"
     assert contention("train", {"device": "cuda:3"}) == ""
 
     def refuse(*_: object, **__: object) -> None:
@@ -127,7 +128,11 @@ def test_run_without_queue_names_the_runs_that_share_its_device(echelon, waiting
 
     monkeypatch.setattr(launch, "launch", refuse)
     err = echelon("train", "--preset", "quickstart", "--device", "cpu")[2]
-    assert err.count("notice:") == 1 and f"notice: {found}\n" in err
+    assert err.count("notice:") == 1 and f"notice: {found}; with --queue it would wait\n" in err
+    with pytest.raises(ValueError, match="not started"):
+        job.start(create_run("quickstart"), JobSpec(kind="train", config={"device": "cpu"}))
+    err = capsys.readouterr().err
+    assert f"notice: {found}\n" in err, "a command without --queue does not name it"
     assert "notice:" not in echelon("train", "--preset", "quickstart", "--device", "cpu", "--json")[2]
     for handle in held:
         os.close(handle)

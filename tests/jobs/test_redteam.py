@@ -34,12 +34,14 @@ from echelon.jobs.sweeps.schedule import (
     best,
     next_step,
 )
+from echelon.jobs.sweeps.trials import TrialRuns
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
-from echelon.runs import RunPaths, create_run, list_runs
+from echelon.runs import RunPaths, create_run, find_run, list_runs
 from echelon.statistics import Estimate
 from echelon.telemetry.evaluations import read_evaluations
 from echelon.telemetry.events import EventEnd, EventFresh, EventRung, EventTrial, EventUpdate
 from echelon.telemetry.log import EventLog, read_events
+from echelon.telemetry.snapshot import RunSnapshot
 from echelon.training.eval_plan import EvalPlan
 from echelon_cli import redteam_job, sweep_job
 from echelon_cli.arena_job import open_league
@@ -220,6 +222,7 @@ def test_evaluation_on_fresh_seeds_keeps_its_copy_of_an_attacker_that_trains_on(
     monkeypatch.setattr(launch, "ended_status", lambda paths: replace(job_status(paths), state="crashed"))
     assert fresh.outcome(event, trial) is None and launched[2] == launched[0]
     job = RunPaths(sweep.root.parent / event.run)
+    assert read_spec(job).parent == sweep.id, "latest names no run of a red team"
     assert find_checkpoint(job.root / "opponent").id == plan.attack.checkpoint  # pyright: ignore
     assert EvalPlan.from_dict(launched[0]).run == str(attacker.root) and admits(attacker.root, job.id)
     usual = fresh.planned(trial, plan.rungs)
@@ -313,6 +316,31 @@ def test_hardening_prints_the_command_that_repeats_the_attack_whole(monkeypatch,
     for option in zip(words[::2], words[1::2], strict=True):
         assert "".join(option) in printed, option
     assert configs[0]["num_envs"] == plan.base["num_envs"], "the size of the game stays, so that curves compare"
+
+
+def test_attackers_are_not_what_latest_names(monkeypatch):
+    plan, sweep, own = make_plan(), create_run("redteam"), create_run("quickstart")
+    write_spec(own, JobSpec(kind="train", config={}))
+    trial = EventTrial(number=0, run=create_run("quickstart").id, params=plan.variants[1].params)
+    monkeypatch.setattr(launch, "launch", lambda paths, spec, *_, **__: write_spec(paths, spec))
+    TrialRuns(plan, sweep).start(trial, 0)
+    assert [run.id for run in list_runs(kind="train")] == [trial.run, own.id] and find_run("latest").id == own.id
+
+
+def test_newest_red_team_is_named_and_a_complete_one_does_not_start_again(monkeypatch, capsys):
+    assert run(["redteam", "--show", "latest"]) == 3 and "no red team in the runs folder" in capsys.readouterr().err
+    paths, sweep = make_redteam(), create_run("sweep")
+    write_spec(sweep, JobSpec(kind="sweep", config={"preset": "sweep"}))
+    assert redteam_job.find("latest").id == paths.id
+    monkeypatch.setattr(sweep_job, "job_status", lambda paths: replace(job_status(paths), state="completed"))
+    assert run(["redteam", "--resume", "latest"]) == 2
+    error = capsys.readouterr().err
+    assert "is complete" in error and f"echelon sweep show {paths.id}" in error and error.count("\n") == 1
+    rung = EventRung(trial=0, rung=0, state=EVALUATED, done=85, planned=100)
+    assert (RunSnapshot(rung=rung).progress, RunSnapshot(rung=rung, end=EventEnd(reason="completed")).progress) == (
+        0.85,
+        1.0,
+    )
 
 
 def test_red_team_refusals_are_one_line(tmp_path, capsys):

@@ -104,7 +104,7 @@ class FreshEvaluations:
             replays=str(paths.replays.absolute()), recorded=RECORDED,
             record_sampled=record_sampled, replay_prefix="fresh",
         )  # fmt: skip
-        spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {})
+        spec = new_spec("eval", {"preset": "eval", "eval": asdict(evaluation)}, {}, parent=self._sweep.id)
         launch.launch(paths, spec, KINDS["eval"], launcher=plan.launcher)
 
     def _evaluated(self, event: EventFresh, paths: RunPaths) -> EventFresh:

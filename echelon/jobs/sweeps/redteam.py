@@ -122,10 +122,8 @@ class RedTeamReport:
                 said.append(f"{name} already wins {before} untrained, {matches}")
         for name, before, last in sorted(known, key=lambda each: each[1].best.value - each[2].best.value)[:1]:
             first, best = before.best.value, last.best.value
-            values = (
-                f"{first:.0%} ({before.actions}) to {best:.0%} ({last.actions}), {100 * (best - first):+.0f} points"
-            )
-            said.append(f"training added most from {name}: {values}, {matches}")
+            values = f"{first:.0%} ({before.actions}) to {best:.0%} ({last.actions})"
+            said.append(f"training added most from {name}: {values}, {100 * (best - first):+.0f} points, {matches}")
         if point := self.strongest:
             text = f"strongest on fresh seeds, from {point.name} at {point.share:.0%}: {point.rates}"
             said.append(f"{text}, {point.episodes} matches, {point.steps:,} steps; {point.added}")

@@ -67,7 +67,7 @@ class TrialRuns:
         if is_new:
             admit(paths.root, self._sweep)
             words = command_words(plan, trial.params, trial.seed)
-            spec = new_spec("train", resolved.nested(), resolved.provenance, ["echelon", *words])
+            spec = new_spec("train", resolved.nested(), resolved.provenance, ["echelon", *words], self._sweep.id)
             try:
                 launch.require_own_league(paths, spec)
             except ValueError as error:

@@ -38,7 +38,7 @@ class SweepTitle(CellView):
         text = f"{percent(results.progress)}, {ended} of {results.planned} {results.plan.unit}s ended, {steps} steps"
         grid.put(x, 0, truncate(text, width - x - 1, self.theme.symbols.ellipsis), "dim")
         if results.report:
-            found = results.report.findings or ["no attacker has been evaluated yet"]
+            found = results.report.findings or ["no attacker has played on fresh seeds yet"]
             grid.put(1, 1, truncate(found[0], width - 2), "" if results.report.findings else "dim")
         elif results.best and not results.is_clear:
             grid.put(1, 1, truncate(NO_BEST, width - 2, self.theme.symbols.ellipsis), "dim")
