@@ -6,7 +6,7 @@ from pathlib import Path
 
 from echelon.files import atomic_write, make_folder
 from echelon.runs import runs_home
-from echelon.state_files import parse_json
+from echelon.state_files import open_regular, parse_json
 
 AGENT = "process:"
 """Begins the name of a player that is a command."""
@@ -36,3 +36,11 @@ def named_agent(data: bytes, path: Path) -> dict[str, str]:
 
 def _file_of(data: bytes) -> Path:
     return runs_home().absolute() / FOLDER / f"{hashlib.sha256(data).hexdigest()[:16]}.json"
+
+
+def is_agent(path: Path) -> bool:
+    """Whether a policy's path is the file of an agent."""
+    if not path.is_file():
+        return False
+    with open_regular(path) as file:
+        return file.read(1) == b"{"

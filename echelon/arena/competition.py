@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from echelon.actions import QUANTISATION_LEVELS
+from echelon.agent_files import is_agent
 from echelon.agents import heuristic
 from echelon.arena.branch_pilots import BranchPilots
 from echelon.arena.contest import MatchPlan, MatchSession, Pairing, Pilot
@@ -41,7 +42,6 @@ from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.rl.fitting import fitted
-from echelon.rl.outside import ProcessPolicy
 from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
 from echelon.runs import runs_home
 from echelon.state_files import read_bounded
@@ -52,8 +52,8 @@ from echelon.version import SIM_VERSION
 RULES, ENTRIES, MATCHES, BOARD = "competition.json", "entries.json", "matches.jsonl", "board.json"
 ANCHOR, ANCHOR_RATING = "medium", 1500.0
 """Level whose rating is fixed, and that rating."""
-BATCH = 32
-"""Matches that are played and written together; a killed host plays at most these again."""
+LEAST_SAMPLE = 20
+"""Matches that ``verify`` plays again at least."""
 EQUAL_RATE = 0.99
 """Least share of a player's decisions that are as recorded: another processor rounds differently."""
 MAX_ROWS_BYTES = 1 << 28
@@ -73,7 +73,7 @@ class CompetitionRules:
     """SHA-256 of the secret that the seeds follow from."""
     sim_version: int = SIM_VERSION
     closed: str = ""
-    """SHA-256 of the list of entries, from the first match on."""
+    """SHA-256 of rules and entries (``Competition.seal``), from the first match on."""
     secret: str = ""
     """The secret, after the last match."""
 
@@ -154,7 +154,11 @@ class Competition:
         rows = []
         if (folder / MATCHES).exists():
             text = read_bounded(folder / MATCHES, MAX_ROWS_BYTES).decode()
-            rows = [validated(ListedMatch, json.loads(line), f"{MATCHES} ") for line in text.splitlines()]
+            for number, line in enumerate(text.splitlines(), 1):
+                try:
+                    rows.append(validated(ListedMatch, json.loads(line), ""))
+                except ValueError as error:
+                    raise ValueError(f"line {number} of {MATCHES} is no match: {error}") from None
         return cls(folder, rules, entries, rows)
 
     def save(self) -> None:
@@ -165,17 +169,24 @@ class Competition:
         """Return the content of ``entries.json``, whose hash the rules have from the first match on."""
         return json.dumps([asdict(entry) for entry in self.entries], indent=1) + "\n"
 
+    def seal(self) -> str:
+        """Return the hash of all that the first match fixes: rules, the commitment among them, and entries."""
+        fixed = {**asdict(self.rules), "closed": "", "secret": ""}
+        return hashlib.sha256((json.dumps(fixed, sort_keys=True) + self.entries_text()).encode()).hexdigest()
+
     def enter(self, name: str, level: str, path: Path | None) -> Entrant:
         """Add a level, or a copy of the policy at ``path``; ``ValueError`` where it cannot play, or none can enter."""
         if self.rules.closed:
             raise ValueError(f"competition {self.rules.name!r} has begun, expected entries before its first match")
         if name in [entry.name for entry in self.entries]:
             raise ValueError(f"entry {name!r} exists, expected another name; choose one with --name")
+        if name in heuristic.SKILLS and name != level:
+            raise ValueError(f"entry {name!r} has the name of a level, expected another; choose one with --name")
         entry = Entrant(name=name, level=level)
         if path is not None:
             loaded = load_policy(path)
             file = self._copy(path, f"entries/{len(self.entries):03d}")
-            program = isinstance(loaded.policy, ProcessPolicy)
+            program = is_agent(path)
             entry = replace(entry, file=file, id=str(loaded.meta.get("id", "")), program=program)
             entry = replace(entry, sha256=self.hash_of(entry))
             self._load(entry)
@@ -196,6 +207,26 @@ class Competition:
         for part in sorted(path.iterdir()) if path.is_dir() else [path]:
             digest.update(hashlib.sha256(part.read_bytes()).digest())
         return digest.hexdigest()
+
+    def fault_of(self, entry: Entrant) -> str:
+        """Return what is wrong with an entry's files, "" nothing."""
+        if entry.level or not entry.file:
+            fits = entry.level in heuristic.SKILLS and not entry.file and not entry.program
+            return (
+                ""
+                if fits and (entry.name == entry.level or entry.name not in heuristic.SKILLS)
+                else f"{entry.name} is no such level"
+            )
+        try:
+            if self.hash_of(entry) != entry.sha256:
+                return f"the policy of {entry.name} has changed since the first match"
+            return (
+                ""
+                if entry.program == is_agent(self.inside(entry.file))
+                else f"{entry.name} is not what it is listed as"
+            )
+        except (OSError, ValueError) as error:
+            return f"{entry.name}: {error}"
 
     def inside(self, file: str) -> Path:
         """Return the path of a file; ``ValueError`` where it is not in the folder."""
@@ -223,6 +254,13 @@ class Competition:
         digest = hmac.new(secret.encode(), str(number).encode(), "sha256").digest()
         return int.from_bytes(digest[:4], "big") >> 2
 
+    def close(self) -> str:
+        """Close the list of entries, where it is open; return the hash of what is fixed now."""
+        if not self.rules.closed:
+            self.rules = replace(self.rules, closed=self.seal())
+            self.save()
+        return self.rules.closed
+
     def run(self, *, envs: int, threads: int, show: Callable[[str], object], should_stop: Callable[[], bool]) -> bool:
         """Play the matches that are left; return whether all were played, after which the secret is revealed.
 
@@ -232,18 +270,16 @@ class Competition:
             raise ValueError(
                 f"competition has {len(self.entries)} entries, expected at least 2; echelon compete enter adds one"
             )
-        if not self.rules.closed:
-            self.rules = replace(self.rules, closed=hashlib.sha256(self.entries_text().encode()).hexdigest())
-            self.save()
+        self.close()
         secret = self.rules.secret or self._secret()
         played, fixtures = {row.number for row in self.rows}, self.fixtures()
         left = [number for number in range(len(fixtures)) if number not in played]
         loaded = {entry.name: self._load(entry) for entry in self.entries if not entry.level}
-        for first in range(0, len(left), BATCH):
+        for first in range(0, len(left), envs):
             show(f"{len(fixtures) - len(left) + first} of {len(fixtures)} matches")
             if should_stop():
                 return False
-            self._play(left[first : first + BATCH], secret, loaded, envs, threads, should_stop)
+            self._play(left[first : first + envs], secret, loaded, envs, threads, should_stop)
         finished = len(self.rows) == len(fixtures)
         if finished and not self.rules.secret:
             self.rules = replace(self.rules, secret=secret)
@@ -329,32 +365,39 @@ def _secret_file(rules: CompetitionRules) -> Path:
 
 
 def verify(
-    competition: Competition, sample: float, seed: int | None = None, show: Callable[[str], object] = lambda text: None
+    competition: Competition,
+    sample: float,
+    seed: int | None = None,
+    show: Callable[[str], object] = lambda text: None,
+    published: Sequence[str] = (),
 ) -> Iterator[tuple[str, str, str]]:
     """Yield each check of a competition's folder: its name, what was found, and what is wrong, "" nothing.
 
-    ``sample`` is the share of the matches that are played again, chosen by ``seed`` or at random.
+    ``sample`` is the share of the matches that are played again, chosen by ``seed`` or at random, at least
+    ``LEAST_SAMPLE``. ``published`` are hashes that the host published: the commitment, the seal or both.
     """
     c, rules, fixtures = competition, competition.rules, dict(enumerate(competition.fixtures()))
+    strange = [text for text in published if text not in (rules.commitment, rules.closed)]
+    said = "as published" if published else "not compared: give what the host published"
+    yield "published", said, f"{strange[0]} is neither the commitment nor the seal" if strange else ""
     revealed = hashlib.sha256(rules.secret.encode()).hexdigest() == rules.commitment
-    wrong = "the secret is not the one that was committed to" if rules.secret else "it is not revealed yet"
-    yield "secret", f"commitment {rules.commitment[:12]}", "" if revealed else wrong
-    changed = [entry.name for entry in c.entries if entry.file and c.hash_of(entry) != entry.sha256]
-    if hashlib.sha256(c.entries_text().encode()).hexdigest() != rules.closed:
-        changed.append("the list itself")
-    yield "entries", f"{len(c.entries)}", f"not those of the first match: {', '.join(changed)}" if changed else ""
+    wrong = "the secret is not the one that was committed to" if rules.secret else "the competition has not finished"
+    yield "secret", f"commitment {rules.commitment}", "" if revealed else wrong
+    wrong = "" if c.seal() == rules.closed else "rules or list of entries are not those of the first match"
+    yield "rules and entries", f"seal {rules.closed}", wrong or "; ".join(filter(None, map(c.fault_of, c.entries)))
     played = {row.number for row in c.rows}
     odd = [row.number for row in c.rows if fixtures.get(row.number) != (row.blue, row.red, row.map)]
     faults = [f"match {odd[0]} is not one of the plan"] if odd else []
-    faults += [f"{len(fixtures) - len(played)} are missing"] if len(played) < len(fixtures) else []
+    missing = sorted(fixtures.keys() - played)
+    faults += [f"{len(missing)} missing, the first is match {missing[0]}"] if missing else []
     faults += ["some are listed twice"] if len(played) < len(c.rows) else []
     yield "matches", f"{len(c.rows)} of {len(fixtures)}", ", ".join(faults)
     faults = [fault for row in c.rows if (fault := _recording_fault(c, row, rules.secret if revealed else ""))]
-    yield "recordings", f"{len(c.rows)} files", f"{len(faults)} differ, the first: {faults[0]}" if faults else ""
-    board = c.folder / BOARD
-    same = board.is_file() and json.loads(read_bounded(board)) == json.loads(json.dumps(c.board()))
-    yield "ratings", f"of {len(c.entries)} entries", "" if same else f"{BOARD} is not what the matches give"
-    chosen = random.Random(seed).sample(c.rows, min(len(c.rows), round(sample * len(c.rows) + 0.5)))
+    more = f" ({len(faults)} in all)" if len(faults) > 1 else ""
+    yield "recordings", f"{len(c.rows)} files", faults[0] + more if faults else ""
+    yield "ratings", f"of {len(c.entries)} entries", _board_fault(c)
+    wanted = max(LEAST_SAMPLE, round(sample * len(c.rows) + 0.5)) if sample else 0
+    chosen = random.Random(seed).sample(c.rows, min(len(c.rows), wanted))
     equal, decisions, faults = Counter[str](), Counter[str](), list[str]()
     for number, row in enumerate(chosen):
         show(f"{number} of {len(chosen)} matches played again")
@@ -363,39 +406,61 @@ def verify(
             again = verify_replay(path)
             if again.first is not None:
                 faults.append(f"match {row.number} differs at tick {again.first.tick}: {again.first.field}")
-            for name, (same_count, count) in recompute(c, row, path).items():
-                equal[name] += same_count
+            for name, (same, count) in recompute(c, row, path).items():
+                equal[name] += same
                 decisions[name] += count
         except (ValueError, OSError) as error:
             faults.append(f"match {row.number}: {error}")
-    found = f"{len(chosen)} matches played again, bit for bit"
+    found = f"{len(chosen)} of {len(c.rows)} matches played again, bit for bit" if chosen else "not checked"
     yield "simulation", found, f"{len(faults)} fail, the first: {faults[0]}" if faults else ""
     for entry in c.entries:
-        if entry.program:
-            yield f"actions of {entry.name}", "a program: not computed again", ""
-        elif count := decisions[entry.name]:
-            rate = equal[entry.name] / count
-            wrong = "" if rate >= EQUAL_RATE else f"expected {EQUAL_RATE:.0%}; another player played in its name"
-            yield f"actions of {entry.name}", f"{rate:.2%} of {count} decisions equal", wrong
+        if entry.program or not (count := decisions[entry.name]):
+            yield (
+                f"actions of {entry.name}",
+                "not checked: " + ("a program" if entry.program else "not played again"),
+                "",
+            )
+            continue
+        rate = equal[entry.name] / count
+        wrong = "" if rate >= EQUAL_RATE else f"expected {EQUAL_RATE:.0%}; another player played in its name"
+        yield f"actions of {entry.name}", f"{rate:.2%} of {count} decisions equal", wrong
+
+
+def _board_fault(c: Competition) -> str:
+    """Return where ``board.json`` differs from what the matches give, "" nowhere."""
+    try:
+        listed, given = json.loads(read_bounded(c.folder / BOARD)), json.loads(json.dumps(c.board()))
+        if listed == given:
+            return ""
+        for one, other in zip(listed["entries"], given["entries"], strict=True):
+            if odd := [key for key in other if one.get(key) != other[key]]:
+                return f"{odd[0]} of {other['name']} is {one.get(odd[0])}, the matches give {other[odd[0]]}"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return f"{BOARD} is missing, or not what the matches give"
 
 
 def _recording_fault(c: Competition, row: ListedMatch, secret: str) -> str:
     """Return what is wrong with the recording of a match, "" nothing."""
+    match = f"match {row.number}"
     try:
         path = c.inside(row.replay)
         if hashlib.sha256(path.read_bytes()).hexdigest() != row.sha256:
-            return f"match {row.number} has another file"
+            return f"{match}: the recording is another file"
         with Replay(path) as replay:
             header, outcome = replay.header, replay.outcome or {"winner": 2, "reason": ""}
-            found = (*(team["name"] for team in header["teams"]), WINNERS[outcome["winner"]], outcome["reason"])
-            if found != (row.blue, row.red, row.winner, row.reason):
-                return (
-                    f"match {row.number} is {' '.join(found)}, listed as {row.blue} {row.red} {row.winner} {row.reason}"
-                )
+            teams = tuple(team["name"] for team in header["teams"])
+            if teams != (row.blue, row.red):
+                return f"{match}: recorded teams are {' and '.join(teams)}, listed {row.blue} and {row.red}"
+            ended = WINNERS[outcome["winner"]], outcome["reason"]
+            if ended != (row.winner, row.reason):
+                return f"{match}: recorded winner is {' by '.join(ended)}, listed {row.winner} by {row.reason}"
             if secret and header["seed"] != c.seed(secret, row.map):
-                return f"match {row.number} has another seed than map {row.map}"
+                return f"{match}: its seed is not that of map {row.map} by the secret"
+    except FileNotFoundError:
+        return f"{match}: the recording {row.replay} is missing"
     except (ValueError, OSError) as error:
-        return f"match {row.number}: {error}"
+        return f"{match}: {error}"
     return ""
 
 

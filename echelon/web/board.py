@@ -10,12 +10,13 @@ from echelon.replay.reader import Replay
 from echelon.server.catalogue import summarize
 from echelon.server.routes import STATIC
 from echelon.version import SIM_VERSION
-from echelon.web.folder import INDEX, PageFolder
+from echelon.web.folder import INDEX, MANIFEST, PageFolder
 
 WATCH = "watch"
 """Folder of the viewer."""
 PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><meta charset="utf-8"><link rel="icon" href="data:,">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{name}</title>
 <style>
 :root {{ color-scheme: dark; --line: #1d2733; --soft: #8b99a8; --blue: #69b1ff; }}
@@ -31,6 +32,7 @@ th {{ color: var(--soft); font-weight: 500; }}
 th:first-child, td:first-child, .left {{ text-align: left; }}
 td.score {{ background: color-mix(in srgb, var(--blue) calc(var(--share) * .5%), transparent); }}
 .bar {{ position: relative; width: 16rem; }}
+@media (max-width: 40rem) {{ .bar, th.bars {{ display: none; }} th, td {{ padding: .3rem .4rem; }} }}
 .bar i {{ position: absolute; inset: 45% auto 45% var(--low); width: var(--width); background: var(--soft); }}
 .bar b {{ position: absolute; top: calc(50% - 4px); left: calc(var(--at) - 4px); width: 8px; height: 8px;
   border-radius: 4px; background: var(--blue); }}
@@ -39,9 +41,9 @@ code {{ color: #e6edf3; overflow-wrap: anywhere; }}
 </style>
 <h1>{name}</h1>
 <p>{played} of {planned} matches{state}. Ratings are Bradley-Terry's on the Elo scale, with 95 % intervals; {anchor} is
-fixed at 1500. Every pair plays {maps} hidden maps from both sides.</p>
+fixed at 1500. Every pair plays {maps} from both sides.</p>
 <h2>Ratings</h2>
-<div class="wide"><table><tr><th>Entry<th>Rating<th>±<th class="left">{low:.0f} to {high:.0f}<th>Matches<th>Points
+<div class="wide"><table><tr><th>Entry<th>Rating<th>±<th class="left bars">{low:.0f} to {high:.0f}<th>Matches<th>Points
 <th>Nash<th>alpha-rank</tr>
 {ratings}
 </table></div>
@@ -51,12 +53,14 @@ fixed at 1500. Every pair plays {maps} hidden maps from both sides.</p>
 </table></div>
 <h2>Matches</h2>
 <p><a href="{watch}/index.html">All in the viewer</a></p>
-<div class="wide"><table><tr><th>Match<th class="left">Blue<th class="left">Red<th class="left">Winner<th>Time [s]</tr>
+<div class="wide"><table><tr><th>Match<th class="left">Blue<th class="left">Red<th class="left">Winner
+<th>Zone points<th>Time [s]</tr>
 {matches}
 </table></div>
 <h2>Check it</h2>
-<p><code>echelon compete verify FOLDER --sample 0.05</code> in a copy of this folder checks the commitment
-<code>{commitment}</code>, the plan, the ratings, and plays matches again. Files:
+<p>In a copy of this folder <code>echelon compete verify FOLDER --published HASH</code> checks rules, entries, plan,
+ratings and this page, and plays matches again. The host published the commitment <code>{commitment}</code> before the
+entries and the seal <code>{seal}</code> before the first match; compare them with what you were told. Files:
 <a href="competition.json">rules</a>, <a href="entries.json">entries</a>, <a href="matches.jsonl">matches</a>,
 <a href="board.json">ratings</a>.</p>
 </html>
@@ -65,27 +69,52 @@ fixed at 1500. Every pair plays {maps} hidden maps from both sides.</p>
 
 def write_board(competition: Competition) -> dict[str, Any]:
     """Write ``board.json``, the page and the viewer into the folder of a competition; return the board."""
-    folder, rules, board = competition.folder, competition.rules, competition.board()
-    viewer = PageFolder(folder / WATCH, STATIC)
+    folder, board = competition.folder, competition.board()
+    listed = {"sim_version": SIM_VERSION, "policy": {}, "games": {}, "matches": _summaries(competition)}
+    PageFolder(folder / WATCH, STATIC).finish(listed)
+    write_output(folder / BOARD, json.dumps(board, indent=1) + "\n")
+    write_output(folder / INDEX, _page(competition, board))
+    return board
+
+
+def page_fault(competition: Competition) -> str:
+    """Return what people would see that the matches do not give, "" nothing."""
+    folder = competition.folder
+    try:
+        if (folder / INDEX).read_text(encoding="utf-8") != _page(competition, competition.board()):
+            return f"{INDEX} is not what the matches give"
+        listed = json.loads((folder / WATCH / MANIFEST).read_text(encoding="utf-8"))["matches"]
+        same = listed == json.loads(json.dumps(_summaries(competition)))
+        return "" if same else f"the viewer's list of matches, {WATCH}/{MANIFEST}, is not what the matches give"
+    except (OSError, ValueError, LookupError) as error:
+        return f"the page is damaged: {error}"
+
+
+def _summaries(competition: Competition) -> list[dict[str, Any]]:
     summaries = []
     for row in competition.rows:
-        path = folder / row.replay
+        path = competition.inside(row.replay)
         with Replay(path) as replay:
-            about = summarize(f"match-{row.number}", rules.name, path, replay, fresh=False)
+            about = summarize(f"match-{row.number}", competition.rules.name, path, replay, fresh=False)
         summaries.append({**about, "path": f"../{row.replay}"})
-    viewer.finish({"sim_version": SIM_VERSION, "policy": {}, "games": {}, "matches": summaries})
+    return summaries
+
+
+def _page(competition: Competition, board: dict[str, Any]) -> str:
+    rules = competition.rules
     entries = sorted(enumerate(board["entries"]), key=lambda ranked: -ranked[1]["rating"])
     low = min(row["rating"] - row["interval"] for _, row in entries)
     high = max(row["rating"] + row["interval"] for _, row in entries)
     text = html.escape
-    page = PAGE.format(
+    return PAGE.format(
         name=text(rules.name),
         played=board["played"],
         planned=board["planned"],
         state="" if rules.secret else ", not finished",
         anchor=text(board["anchor"]),
-        maps=rules.maps,
+        maps="one hidden map" if rules.maps == 1 else f"{rules.maps} hidden maps",
         commitment=text(rules.commitment),
+        seal=text(rules.closed),
         watch=WATCH,
         low=low,
         high=high,
@@ -99,13 +128,10 @@ def write_board(competition: Competition) -> dict[str, Any]:
         matches="\n".join(
             f'<tr><td><a href="{WATCH}/index.html#match=match-{row.number}">{row.number}</a>'
             f'<td class="left">{text(row.blue)}<td class="left">{text(row.red)}<td class="left">{text(row.winner)}, '
-            f"{text(row.reason.replace('_', ' '))}<td>{row.seconds:.0f}"
+            f"{text(row.reason.replace('_', ' '))}<td>{row.score[0]:.1f} : {row.score[1]:.1f}<td>{row.seconds:.0f}"
             for row in competition.rows
         ),
     )
-    write_output(folder / BOARD, json.dumps(board, indent=1) + "\n")
-    write_output(folder / INDEX, page)
-    return board
 
 
 def _score(share: float) -> str:

@@ -92,10 +92,14 @@ def run(
     from echelon.web.board import write_board
 
     competition, stopped = _open(folder), []
+    begins = not competition.rules.closed and len(competition.entries) > 1
+    if begins and not as_json:
+        output.print_line(f"seal {competition.close()}; publish it: rules and entries are fixed now")
     before = signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
     try:
         with output.waiting("preparing", quiet=as_json) as show:
-            finished = competition.run(envs=envs, threads=threads, show=show, should_stop=lambda: bool(stopped))
+            tell = show if as_json or output.is_interactive() else output.print_line
+            finished = competition.run(envs=envs, threads=threads, show=tell, should_stop=lambda: bool(stopped))
     finally:
         signal.signal(signal.SIGINT, before)
     _show(write_board(competition), folder, as_json)
@@ -130,23 +134,33 @@ def _show(found: dict[str, Any], folder: Path, as_json: bool) -> None:
 def verify(
     folder: Folder,
     sample: Annotated[
-        float, option("--sample", "Share of the matches to play again, 0 to 1.", min=0.0, max=1.0)
+        float, option("--sample", "Share of the matches to play again, 0 to 1; at least 20.", min=0.0, max=1.0)
     ] = 0.05,
     seed: Annotated[int | None, option("--seed", "Chooses these matches; default: at random.")] = None,
+    published: Annotated[
+        list[str] | None, option("--published", "Hash that the host published: commitment or seal; repeatable.", "HASH")
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Check a competition from its folder alone.
 
-    That is commitment, plan, recordings, ratings, and a sample of the matches, played again.
+    That is rules, entries, plan, recordings, ratings, page, and a sample of the matches, played again.
     """
     from echelon.arena.competition import verify as checks
+    from echelon.web.board import page_fault
 
     with output.waiting("checking", quiet=as_json) as show:
-        found = list(checks(_open(folder), sample, seed, show))
+        competition = _open(folder)
+        found = list(checks(competition, sample, seed, show, published or ()))
+        found.insert(-1, ("page", "index.html and the viewer's list", page_fault(competition)))
     faults = [name for name, _, wrong in found if wrong]
     if as_json:
         output.show_json([{"check": name, "found": text, "wrong": wrong} for name, text, wrong in found])
         return bool(faults)
-    output.show_table(("check", "found", "result"), [(name, text, wrong or "ok") for name, text, wrong in found])
-    output.print_line(f"{len(faults)} checks fail: {', '.join(faults)}" if faults else "everything checked holds")
+    output.show_table(
+        ("check", "found", "result"),
+        [(name, text, wrong or ("-" if text.startswith("not ") else "ok")) for name, text, wrong in found],
+    )
+    failed = f"{len(faults)} of {len(found)} checks fail: {', '.join(faults)}"
+    output.print_line(failed if faults else "what was checked holds")
     return bool(faults)

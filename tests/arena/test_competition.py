@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon.arena import competition as module
 from echelon.arena.competition import BOARD, MATCHES, RULES, Competition, verify
 from echelon.config import with_fairness
 from echelon.statistics import ELO_SCALE, bradley_terry
-from echelon.web.board import write_board
+from echelon.web.board import page_fault, write_board
 from tests.arena.policy_files import SMALL, save
 
 GAME = with_fairness(replace(SMALL, max_episode_seconds=5.0), "path")
@@ -44,12 +43,16 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("home")
         patch.setenv("ECHELON_HOME", str(folder))
-        patch.setattr(module, "BATCH", 5)
         yield folder
 
 
 def faults(folder: Path, sample: float = 0.0) -> dict[str, str]:
-    return {name: wrong for name, _, wrong in verify(Competition.open(folder), sample, 0) if wrong}
+    found = verify(Competition.open(folder), sample, 0, published=[PUBLISHED] if sample == 0.0 else [])
+    return {name: wrong for name, _, wrong in found if wrong}
+
+
+PUBLISHED = "0" * 64
+"""What a host has published of another competition."""
 
 
 def rewrite(path: Path, change) -> None:
@@ -65,15 +68,16 @@ def test_a_copied_folder_is_checked_from_its_files_alone(cup, tmp_path, monkeypa
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
     found = {name: (text, wrong) for name, text, wrong in verify(Competition.open(copy), 1.0)}
     assert not [wrong for _, wrong in found.values() if wrong]
-    assert {f"actions of {name}" for name in ("easy", "medium", "one", "two")} <= found.keys()
-    assert found["matches"][0] == "12 of 12" and found["simulation"][0].startswith("12 matches")
+    assert all(found[f"actions of {name}"][0].startswith("100.00%") for name in ("easy", "medium", "one", "two"))
+    assert found["matches"][0] == "12 of 12" and found["simulation"][0].startswith("12 of 12 matches")
     with pytest.raises(ValueError, match="has begun, expected entries before its first match"):
         Competition.open(copy).enter("late", "hard", None)
 
 
 FORGERIES = {
+    "published": lambda at: None,
     "secret": lambda at: rewrite(at / RULES, lambda rules: rules.update(secret="00" * 32)),
-    "entries": lambda at: next((at / "entries").rglob("*.safetensors")).write_bytes(b"other"),
+    "rules and entries": lambda at: next((at / "entries").rglob("*.safetensors")).write_bytes(b"other"),
     "matches": lambda at: (at / MATCHES).write_text((at / MATCHES).read_text().partition("\n")[2]),
     "recordings": lambda at: rewrite(at / MATCHES, lambda row: row.update(winner="draw")),
     "ratings": lambda at: rewrite(at / BOARD, lambda board: board["entries"][0].update(rating=3000.0)),
@@ -94,12 +98,38 @@ def test_a_player_in_the_name_of_another_is_found(cup, tmp_path):
     shutil.copytree(copy / forged.entries[3].file, copy / forged.entries[2].file, dirs_exist_ok=True)
     forged.entries[2] = replace(forged.entries[2], sha256=forged.hash_of(forged.entries[2]))
     forged.save()
-    assert "entries" in faults(copy)
-    closed = module.hashlib.sha256(forged.entries_text().encode()).hexdigest()
-    rewrite(copy / RULES, lambda rules: rules.update(closed=closed))
-    assert faults(copy) == {}
+    assert "rules and entries" in faults(copy)
+    rewrite(copy / RULES, lambda rules: rules.update(closed=forged.seal()))
+    assert list(faults(copy)) == ["published"], "the seal is another one now"
     found = faults(copy, 1.0)
     assert list(found) == ["actions of one"] and "another player played in its name" in found["actions of one"]
+
+
+def test_rules_and_what_an_entry_is_are_sealed(cup, tmp_path):
+    copy = Path(shutil.copytree(cup, tmp_path / "copy"))
+    for change in ({"maps": 1, "name": "other"}, {"env": {**asdict(GAME), "max_episode_seconds": 4.0}}):
+        forged = Competition.open(copy)
+        forged.rules = replace(forged.rules, **change)
+        assert forged.seal() != Competition.open(cup).rules.closed
+    forged = Competition.open(copy)
+    forged.entries[2] = replace(forged.entries[2], program=True)
+    forged.entries[0] = replace(forged.entries[0], level="expert")
+    forged.rules = replace(forged.rules, closed=forged.seal())
+    forged.save()
+    assert faults(copy)["rules and entries"] == "easy is no such level; one is not what it is listed as"
+    with pytest.raises(ValueError, match="entry 'expert' has the name of a level, expected another"):
+        Competition.init(tmp_path / "new", "new", GAME, 1).enter("expert", "easy", None)
+
+
+def test_the_page_is_that_of_the_matches(cup, tmp_path):
+    copy = Path(shutil.copytree(cup, tmp_path / "copy"))
+    assert page_fault(Competition.open(copy)) == ""
+    index, viewer = copy / "index.html", copy / "watch/game.json"
+    index.write_text(index.read_text().replace("easy", "hard", 1))
+    assert page_fault(Competition.open(copy)) == "index.html is not what the matches give"
+    index.write_bytes((cup / "index.html").read_bytes())
+    rewrite(viewer, lambda game: game["matches"][0].update(blue="other"))
+    assert "list of matches, watch/game.json, is not what the matches give" in page_fault(Competition.open(copy))
 
 
 def test_a_stopped_competition_goes_on(cup, home, tmp_path, monkeypatch):
@@ -108,7 +138,8 @@ def test_a_stopped_competition_goes_on(cup, home, tmp_path, monkeypatch):
     rewrite(again / RULES, lambda rules: rules.update(secret=""))
     lines = (again / MATCHES).read_text().splitlines(keepends=True)
     (again / MATCHES).write_text("".join(lines[:3]))
-    assert faults(again)["secret"] == "it is not revealed yet" and "9 are missing" in faults(again)["matches"]
+    assert faults(again)["secret"] == "the competition has not finished"
+    assert faults(again)["matches"] == "9 missing, the first is match 3"
     finished = play(again, stops=2)
     same = [[{**asdict(row), "sha256": ""} for row in each.rows] for each in (finished, done)]
     assert same[0] == same[1], "but for the times at which they were recorded"
