@@ -117,6 +117,9 @@ async def test_red_team_screen_shows_the_curve_and_the_strongest_attacker(dashbo
 def test_red_team_panel_fits_any_size_and_says_what_is_not_measured(home):
     found = read_results(make_redteam(most=8))
     assert found.report and found.report.strongest is None
+    title = SweepTitle()
+    title.view = SweepView(results=found)
+    assert any(each.rates for each in found.report.attackers) and "training added most" in title.draw(80, 2).text()
     for size in ((40, 12), (20, 4), (9, 2)):
         lines = draw_results(found, size, THEME).text().splitlines()
         assert len(lines) <= size[1] and max(map(len, lines)) <= size[0]
