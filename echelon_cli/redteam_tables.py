@@ -70,7 +70,7 @@ def show_report(report: RedTeamReport) -> None:
     for what, message in failed:
         if message:
             output.print_line(f"{what} failed: {message}", style="dim")
-    note = f"mean / sampled actions, the better chooses the best one and has the interval; {report.seeds} seeds"
+    note = f"mean/sampled actions, the better chooses the best one and has the interval; {report.seeds} seeds"
     output.print_line(f"{note}; 0%: untrained", style="dim")
     for text in report.findings:
         output.print_line(text, style="bold")
@@ -83,8 +83,8 @@ def both_cells(rates: Rates | None) -> str:
     """Return win rates with mean and sampled actions, and the interval of the better."""
     if rates is None:
         return "-"
-    sampled = f" / {output.percent(rates.sampled.value)}" if rates.sampled else ""
-    return f"{output.percent(rates.mean.value)}{sampled} ({output.interval(*rates.best[1:])})"
+    both = "/".join(f"{100 * each.value:.0f}" for each in (rates.mean, rates.sampled) if each)
+    return f"{both}% ({output.interval(*rates.best[1:])})"
 
 
 def rate_cells(rate: Estimate | None) -> tuple[str, str]:
