@@ -2,7 +2,16 @@
 
 import { describe, expect, test } from "vitest";
 import type { Chunk } from "../src/data/replay";
-import { aliveText, clockLine, goalLine, goalText, outcomeText, resultText, winnerText, zoneText } from "../src/score_text";
+import {
+  aliveText,
+  clockLine,
+  goalLine,
+  goalText,
+  outcomeText,
+  resultText,
+  winnerText,
+  zoneText,
+} from "../src/score_text";
 import { policyName, shortName, teamName } from "../src/text";
 import type { Header, Outcome } from "../src/protocol.gen";
 import { pointsText } from "../src/timeline";

@@ -22,7 +22,8 @@ type Asked = { opponent: string; seed: number } | RecordedFile;
 export type FromSession =
   { message: PlayMessage } | { source: PlaySource; data: Uint8Array } | { failed: string } | { opened: true };
 /** Messages of a worker named `watch`: the recording of its match so far, a verdict, or why there is none. */
-export type FromWatch = { watched: Uint8Array; over: boolean } | { verdict: string; isEqual: boolean } | { failed: string };
+export type FromWatch =
+  { watched: Uint8Array; over: boolean } | { verdict: string; isEqual: boolean } | { failed: string };
 
 const scope = self as unknown as {
   name: string;

@@ -60,7 +60,13 @@ export class CoachView implements Panel {
     const listed = this.measures && inCatalogue(match);
     this.asking.hidden = coached.length > 0;
     this.request.act.hidden = runs || !listed;
-    this.request.show(match, play, runs ? asked : null, asked?.problem ?? "", listed ? undefined : `${NOT_STORED}${this.measures ? HOW : ", and this page measures none."}`);
+    this.request.show(
+      match,
+      play,
+      runs ? asked : null,
+      asked?.problem ?? "",
+      listed ? undefined : `${NOT_STORED}${this.measures ? HOW : ", and this page measures none."}`,
+    );
   }
 
   leave(): void {

@@ -430,7 +430,10 @@ export class Cockpit {
     setText(this.cardText, text);
     const { beginning, recording } = play;
     const from = clockText(beginning / live.match.header.tick_hz);
-    setText(this.cardButtons.again, beginning > 0 ? `Again from ${from}` : play.tutorial ? "The tutorial again" : "The same map again");
+    setText(
+      this.cardButtons.again,
+      beginning > 0 ? `Again from ${from}` : play.tutorial ? "The tutorial again" : "The same map again",
+    );
     this.cardButtons.watch.hidden = this.cardButtons.download.hidden = recording === null;
     const offers = ended !== null && play.open && play.progress === "";
     this.cardButtons.coach.hidden = !offers || recording === null || live.match.commanded !== undefined;

@@ -72,8 +72,8 @@ export function weapons(header: Header, mech: number, ticks: ArrayLike<number>):
 const FREE = ["ballistic", "linear"]; // guidance of rounds that need no lock
 const SHORT_S = 0.3; // rest of a cooldown that is no reason to show [s]
 
-/** Return why held triggers do nothing, e.g. "laser: out of arc"; a weapon that is about to fire again has no line. Rounds that
- * fly without a lock are fired at any range. */
+/** Return why held triggers do nothing, e.g. "laser: out of arc"; a weapon that is about to fire again has no line.
+ * Rounds that fly without a lock are fired at any range. */
 export function holdLines(
   tiles: readonly WeaponTile[],
   live: LiveMatch,

@@ -67,7 +67,9 @@ export class StartForm {
     this.note.classList.toggle("problem-line", play.problem !== "");
     if (!watch) return;
     if (this.game.value !== play.token) this.game.value = play.token; // as after a match of another one was taken over
-    const told = watch.waits ? "The match begins …" : "Against a level, one match after the other. The newest of each level is kept.";
+    const told = watch.waits
+      ? "The match begins …"
+      : "Against a level, one match after the other. The newest of each level is kept.";
     setText(this.watchNote, watch.problem || told);
     this.watchNote.classList.toggle("problem-line", watch.problem !== "");
   }

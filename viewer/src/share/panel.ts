@@ -18,7 +18,7 @@ export interface ViewCapture {
 
 export interface Addresses {
   file(id: string): string;
-  /** Play a match again; return in one line that it is as recorded, else throw. Absent where a server has the matches. */
+  /** Play a match again; return in one line that it is as recorded, else throw. Absent where a server has matches. */
   verify?(match: MatchState): Promise<string>;
   moment(): string;
 }
@@ -151,7 +151,8 @@ export class SharePanel {
     if (!match || this.verified === match) return;
     this.verified = match;
     this.tellVerdict("The match is played again …");
-    const found = await this.addresses.verify!(match).then((text) => [text], (error) => [errorText(error), ICONS.close]); // prettier-ignore
+    const failed = (error: unknown) => [errorText(error), ICONS.close];
+    const found = await this.addresses.verify!(match).then((text) => [text], failed);
     if (this.verified === match) this.tellVerdict(found[0], found[1]);
   }
 
