@@ -151,9 +151,8 @@ def _base(meta: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, An
     kept = flatten(asdict(get_preset(DEFAULT_PRESET).ppo), "ppo.")
     kept |= {k: v for k, v in args.items() if k in known and (k in KEPT + NORMS or k.startswith("model."))}
     kept |= flatten(asdict(environment_of(dict(meta))), "env.") | flatten(meta["model_cfg"], "model.")
-    kept |= {"ppo.gamma": kept["env.gamma"]}
+    kept |= {"ppo.gamma": kept["env.gamma"], "preset": DEFAULT_PRESET}
     values = {**known, **{f"opponents.mix.{name}": value for name, value in asdict(MixConfig()).items()}, **kept}
-    values["preset"] = DEFAULT_PRESET
     return resolve(base=unflatten({**values, **ATTACKER}), overrides=overrides).values
 
 
