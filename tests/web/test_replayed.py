@@ -67,7 +67,7 @@ def test_page_verifies_matches_and_plays_on_from_a_moment(tmp_path):
     files = [*(f"{name}.ecr" for name in names), "foreign.ecr"]
     write_game(tmp_path, compiled_game(engine.cfg), begin, files=files, branch={"tick": tick, "steps": 20})
     fine, forged, watched, foreign = json.loads(run_in_node(SCRIPT, tmp_path))
-    assert fine == f"ok (strict): {-(-STEPS // 8)} chunks, {STEPS / 4:.1f} s match the recording"
+    assert fine == f"Equal bit for bit (strict): {STEPS / 4:.1f} s, all {-(-STEPS // 8)} chunks"
     assert watched == fine and dead.any()
     assert forged.startswith(f"differs (strict): chunk {MOMENT // 8}, tick {tick + 5}, ")
     assert f"simulation version {SIM_VERSION + 1}" in foreign and "echelon replay verify" in foreign
