@@ -116,11 +116,16 @@ class DashboardProcess:
         os.close(slave)
 
     def drain(self, seconds: float) -> int:
-        """Read output for ``seconds`` and return the number of bytes."""
+        """Read output for ``seconds`` and return the number of bytes; ``OSError`` where there is no more."""
         before, until = len(self.text), time.perf_counter() + seconds
         while (remaining := until - time.perf_counter()) > 0:
             if select.select([self.terminal], [], [], remaining)[0]:
-                self.text += os.read(self.terminal, 65536)
+                try:
+                    self.text += os.read(self.terminal, 65536)
+                except OSError:
+                    if len(self.text) == before:
+                        raise
+                    break
         return len(self.text) - before
 
     def until(self, words: bytes) -> float:
