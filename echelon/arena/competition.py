@@ -123,6 +123,8 @@ class Competition:
     rules: CompetitionRules
     entries: list[Entrant] = field(default_factory=list)
     rows: list[ListedMatch] = field(default_factory=list)
+    _loaded: dict[str, LoadedPolicy] = field(default_factory=dict)
+    """Policies by name of the entry, each read once."""
 
     @classmethod
     def init(cls, folder: Path, name: str, env: EnvConfig, maps: int) -> "Competition":
@@ -184,12 +186,10 @@ class Competition:
             raise ValueError(f"entry {name!r} has the name of a level, expected another; choose one with --name")
         entry = Entrant(name=name, level=level)
         if path is not None:
-            loaded = load_policy(path)
+            loaded = self._fitted(name, path)
             file = self._copy(path, f"entries/{len(self.entries):03d}")
-            program = is_agent(path)
-            entry = replace(entry, file=file, id=str(loaded.meta.get("id", "")), program=program)
+            entry = replace(entry, file=file, id=str(loaded.meta.get("id", "")), program=is_agent(path))
             entry = replace(entry, sha256=self.hash_of(entry))
-            self._load(entry)
         self.entries.append(entry)
         self.save()
         return entry
@@ -212,19 +212,13 @@ class Competition:
         """Return what is wrong with an entry's files, "" nothing."""
         if entry.level or not entry.file:
             fits = entry.level in heuristic.SKILLS and not entry.file and not entry.program
-            return (
-                ""
-                if fits and (entry.name == entry.level or entry.name not in heuristic.SKILLS)
-                else f"{entry.name} is no such level"
-            )
+            fits &= entry.name == entry.level or entry.name not in heuristic.SKILLS
+            return "" if fits else f"{entry.name} is no such level"
         try:
             if self.hash_of(entry) != entry.sha256:
                 return f"the policy of {entry.name} has changed since the first match"
-            return (
-                ""
-                if entry.program == is_agent(self.inside(entry.file))
-                else f"{entry.name} is not what it is listed as"
-            )
+            listed = entry.program == is_agent(self.inside(entry.file))
+            return "" if listed else f"{entry.name} is not what it is listed as"
         except (OSError, ValueError) as error:
             return f"{entry.name}: {error}"
 
@@ -235,12 +229,18 @@ class Competition:
             raise ValueError(f"file {file!r} is not in the competition's folder")
         return path
 
-    def _load(self, entry: Entrant) -> LoadedPolicy:
-        loaded = fitted(load_policy(self.inside(entry.file)), obs_dim(self.rules.game))
+    def load(self, entry: Entrant) -> LoadedPolicy:
+        """Return the policy of an entry; ``ValueError`` where it cannot be read or plays another game."""
+        if entry.name not in self._loaded:
+            self._loaded[entry.name] = self._fitted(entry.name, self.inside(entry.file))
+        return self._loaded[entry.name]
+
+    def _fitted(self, name: str, path: Path) -> LoadedPolicy:
+        loaded = fitted(load_policy(path), obs_dim(self.rules.game))
         try:
             check_dimensions(loaded.meta, obs_dim=obs_dim(self.rules.game))
         except ValueError as error:
-            raise ValueError(f"entry {entry.name!r} plays another game: {error}") from None
+            raise ValueError(f"entry {name!r} plays another game: {error}") from None
         return loaded
 
     def fixtures(self) -> list[tuple[str, str, int]]:
@@ -274,7 +274,7 @@ class Competition:
         secret = self.rules.secret or self._secret()
         played, fixtures = {row.number for row in self.rows}, self.fixtures()
         left = [number for number in range(len(fixtures)) if number not in played]
-        loaded = {entry.name: self._load(entry) for entry in self.entries if not entry.level}
+        loaded = {entry.name: self.load(entry) for entry in self.entries if not entry.level}
         for first in range(0, len(left), envs):
             show(f"{len(fixtures) - len(left) + first} of {len(fixtures)} matches")
             if should_stop():
@@ -415,11 +415,8 @@ def verify(
     yield "simulation", found, f"{len(faults)} fail, the first: {faults[0]}" if faults else ""
     for entry in c.entries:
         if entry.program or not (count := decisions[entry.name]):
-            yield (
-                f"actions of {entry.name}",
-                "not checked: " + ("a program" if entry.program else "not played again"),
-                "",
-            )
+            reason = "a program" if entry.program else "not played again"
+            yield f"actions of {entry.name}", f"not checked: {reason}", ""
             continue
         rate = equal[entry.name] / count
         wrong = "" if rate >= EQUAL_RATE else f"expected {EQUAL_RATE:.0%}; another player played in its name"
@@ -472,7 +469,7 @@ def recompute(c: Competition, row: ListedMatch, path: Path) -> dict[str, tuple[i
     entries = {entry.name: entry for entry in c.entries}
     with Replay(path) as recorded:
         sides, team = [entries[row.blue], entries[row.red]], np.array([m["team"] for m in recorded.header["roster"]])
-        loaded = [None if e.level or e.program else c._load(e) for e in sides]
+        loaded = [None if e.level or e.program else c.load(e) for e in sides]
         policies = {m: policy for m, side in enumerate(team) if (policy := loaded[side]) is not None}
         equal, count = np.zeros(2, int), np.zeros(2, int)
         with BranchPilots(policies) as pilots:

@@ -254,6 +254,11 @@ def open_engine(text: str) -> LaunchEngine:
         raise StartError(f"launcher {launcher.name} is not installed ({error}); try: {install}") from None
 
 
+def passed_environment() -> dict[str, str]:
+    """Return the variables of this process that a command on another host gets."""
+    return {k: v for k, v in os.environ.items() if PASSED.fullmatch(k) and k != VISIBLE_VARIABLE}
+
+
 def one_line(error: object) -> str:
     text: Any = " ".join(str(error).split())
     return text[:MAX_CHARS]
@@ -296,7 +301,7 @@ def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: "JobSpe
             home=paths.root.parent,
             cpus=max(launcher.cpus, processes),
             gpus=launcher.gpus(device, processes),
-            environment={k: v for k, v in os.environ.items() if PASSED.fullmatch(k) and k != VISIBLE_VARIABLE},
+            environment=passed_environment(),
         )
     )
     placement = Placement(

@@ -9,14 +9,13 @@ with the matches without a result.
 from __future__ import annotations
 
 import importlib
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.jobs.launchers import PASSED, Launcher, StartError, one_line
+from echelon.jobs.launchers import Launcher, StartError, one_line, passed_environment
 from echelon.runs import HOME_VARIABLE, RunPaths
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class RayHosts:
             self._ray = importlib.import_module("ray")
         except ImportError as error:
             raise StartError(f"launcher ray is not installed ({error}); try: pip install 'echelon[ray]'") from None
-        names = {k: v for k, v in os.environ.items() if PASSED.fullmatch(k) and k != HOME_VARIABLE}
+        names = {name: value for name, value in passed_environment().items() if name != HOME_VARIABLE}
         try:
             self._ray.init("auto", runtime_env={"env_vars": names}, log_to_driver=False, ignore_reinit_error=True)
         except (ConnectionError, RuntimeError, ValueError) as error:

@@ -75,7 +75,7 @@ class OnnxPolicy(OutsidePolicy):
 
     def __init__(self, data: bytes, name: str) -> None:
         """``ValueError`` for a model whose tensors are not those of ``INPUTS`` and ``OUTPUTS``."""
-        runtime = _import("onnxruntime")
+        runtime = optional_package("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 3
         try:
@@ -165,7 +165,8 @@ def read_outside(path: Path) -> tuple[OutsidePolicy, dict[str, Any]] | None:
     return policy, {"update": 0, **meta, **own, "id": digest}
 
 
-def _import(name: str) -> Any:
+def optional_package(name: str) -> Any:
+    """Return a package of the extra ``onnx``; ``ValueError`` where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

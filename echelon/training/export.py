@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from echelon.files import write_output
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.outside import INPUTS, OUTPUTS, optional_package
+from echelon.rl.outside import META as PROPERTY
 from echelon.rl.regime import EXPORTED, sharing_weights
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.batched_env import BatchedEnv
 from echelon.training.evaluation import DEFAULT_LEVEL, FULL_WEAPON_PROB, ScriptedPolicy, make_eval_env, play_episodes
 from echelon.training.policy_agent import env_config_of
 
-INPUTS = ("obs", "h", "c", "done")
-OUTPUTS = ("action", "next_h", "next_c")
 BATCH = "batch"
 META = "echelon.json"
 TRACED_ROWS = 3
@@ -151,8 +151,8 @@ def read_torchscript(data: bytes) -> Step:
 
 def write_onnx(step: PolicyStep, meta: dict[str, Any]) -> bytes:
     """Return an ONNX model with a dynamic batch size and its metadata in the model properties."""
-    onnx = _import("onnx")
-    _import("onnxscript")
+    onnx = optional_package("onnx")
+    optional_package("onnxscript")
     batch = torch.export.Dim(BATCH, min=1)
     shapes = {"obs": {0: batch}, "h": {1: batch}, "c": {1: batch}, "done": {0: batch}}
     with _quiet():
@@ -168,7 +168,7 @@ def write_onnx(step: PolicyStep, meta: dict[str, Any]) -> bytes:
         )
     assert program is not None
     model = program.model_proto
-    onnx.helper.set_model_props(model, {"echelon": json.dumps(meta)})
+    onnx.helper.set_model_props(model, {PROPERTY: json.dumps(meta)})
     return model.SerializeToString()
 
 
@@ -179,7 +179,7 @@ def read_onnx(data: bytes) -> Step:
 
         session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     except ImportError:
-        session = _import("onnx.reference").ReferenceEvaluator(data)
+        session = optional_package("onnx.reference").ReferenceEvaluator(data)
 
     def step(*inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         feed = {name: tensor.numpy() for name, tensor in zip(INPUTS, inputs, strict=True)}
@@ -194,15 +194,6 @@ FORMATS: dict[str, tuple[Callable[[PolicyStep, dict[str, Any]], bytes], Callable
     "onnx": (write_onnx, read_onnx),
 }
 """Writer and reader of each format."""
-
-
-def _import(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ValueError(f"package {name!r} is not installed; try pip install 'echelon[onnx]'") from None
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ KEPT = """async () => {
   return offline ? (await (await caches.open(offline)).keys()).length : 0;
 }"""
 FLOWN_ROWS = "(count) => echelon.state.list.matches.filter((row) => row.run === 'page').length === count"
-"""Whether so many matches of the page's session are listed."""
+"""Whether the list has ``count`` matches that were flown in the page."""
 THUMBS = [
     ".cockpit-tools .button",
     ".cockpit-tiles .button",
