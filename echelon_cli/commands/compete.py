@@ -152,7 +152,7 @@ def verify(
     with output.waiting("checking", quiet=as_json) as show:
         competition = _open(folder)
         found = list(checks(competition, sample, seed, show, published or ()))
-        found.insert(-1, ("page", "index.html and the viewer's list", page_fault(competition)))
+        found.insert(0, ("page", "index.html and the viewer's list", page_fault(competition)))
     faults = [name for name, _, wrong in found if wrong]
     if as_json:
         output.show_json([{"check": name, "found": text, "wrong": wrong} for name, text, wrong in found])
