@@ -106,11 +106,14 @@ def _curve(report: RedTeamReport) -> str:
              f'<text x="0" y="{y(rate) + 4}">{rate:.0%}</text>' for rate in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
     parts += [f'<text x="{x(steps) - 12}" y="{HEIGHT - 4}">{steps / most:.0%}</text>' for steps in rungs]
     below = 0.0
-    for each in sorted((a for a in report.attackers if a.rates), key=lambda a: -a.rates[-1].best.value):
+    ordered = sorted((a for a in report.attackers if a.rates), key=lambda a: -a.rates[-1].best.value)
+    for number, each in enumerate(ordered):
         line = [(x(s), y(r.best.value)) for s, r in zip(rungs, (each.before, *each.rates), strict=False) if r]
-        below = max(below + 16, line[-1][1] + 4)
+        # names of the lines below leave room above the axis
+        below = min(max(below + 13, line[-1][1] + 4), y(0.0) - 13 * (len(ordered) - 1 - number))
         path = "L".join(f"{at} {height}" for at, height in line)
-        parts.append(f'<path d="M{path}" stroke="currentColor" fill="none" opacity="0.6"/>'
+        dashes = f"{6 * number} {2 * number}"
+        parts.append(f'<path d="M{path}" stroke-dasharray="{dashes}" stroke="currentColor" fill="none" opacity="0.6"/>'
                      f'<text x="{line[-1][0] + 8}" y="{below}">{escape(each.name[:10])}</text>')  # fmt: skip
     for name, colour, shift in (("mean", "a", -4), ("sampled", "t", 4)):
         known = [(x(p.steps) + shift, getattr(p, name)) for p in report.curve if p.mean and p.sampled]
@@ -118,7 +121,8 @@ def _curve(report: RedTeamReport) -> str:
         parts.append(f'<path class="{colour}" stroke="currentColor" fill="none" stroke-width="3" d="{bars}"/>')
     key = ("Over the steps of one attacker. Lines: each by its start, the better actions, on the seeds that choose. "
            "Bars: the best one on fresh seeds, <b class=a>mean</b> and <b class=t>sampled</b> actions.")  # fmt: skip
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="win rates">{"".join(parts)}</svg><p>{key}</p>'
+    box = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-size="11"'
+    return f'<svg {box} role="img" aria-label="win rates">{"".join(parts)}</svg><p>{key}</p>'
 
 
 def _exploit(found: dict[str, Any], which: str, served: bool) -> list[str]:
