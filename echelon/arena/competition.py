@@ -1,7 +1,8 @@
 """Competitions: hidden maps that were committed to, every match recorded, and a folder that anyone can check.
 
 ``init`` draws a secret and writes its hash; the seeds of the maps follow from the secret, which is revealed after the
-last match. Every pair of entries plays every seed from both sides. ``verify`` needs nothing but the folder: whether
+last match. Every pair of entries plays every seed from both sides; an attacker, an entry without a rating, plays its
+target only, which is the target's red-team score. ``verify`` needs nothing but the folder: whether
 seeds are those of the commitment and matches those of entries and seeds, whether a sample of matches plays again bit
 for bit, and whether policies and levels would act as recorded on the recorded observations.
 
@@ -45,7 +46,7 @@ from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
 from echelon.runs import runs_home
 from echelon.state_files import read_bounded
-from echelon.statistics import Z_95, alpha_rank, bradley_terry, nash_weights
+from echelon.statistics import Z_95, alpha_rank, bradley_terry, nash_weights, wilson_interval
 from echelon.validation import validated
 from echelon.version import SIM_VERSION
 
@@ -96,6 +97,8 @@ class Entrant:
     id: str = ""
     """Id of its checkpoint."""
     program: bool = False
+    attacks: str = ""
+    """Name of the entry that an attacker attacks; empty for an entry that is rated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,23 +179,49 @@ class Competition:
         fixed = {**asdict(self.rules), "closed": "", "secret": ""}
         return hashlib.sha256((json.dumps(fixed, sort_keys=True) + self.entries_text()).encode()).hexdigest()
 
-    def enter(self, name: str, level: str, path: Path | None) -> Entrant:
+    def enter(self, name: str, level: str, path: Path | None, attacks: str = "") -> Entrant:
         """Add a level, or a copy of the policy at ``path``; ``ValueError`` where it cannot play, or none can enter."""
-        if self.rules.closed:
-            raise ValueError(f"competition {self.rules.name!r} has begun, expected entries before its first match")
+        self._require_open()
+        if attacks and attacks not in [entry.name for entry in self.rated]:
+            raise ValueError(f"entry {attacks!r} is not rated here, expected one of: {self._names(self.rated)}")
         if name in [entry.name for entry in self.entries]:
             raise ValueError(f"entry {name!r} exists, expected another name; choose one with --name")
         if name in heuristic.SKILLS and name != level:
             raise ValueError(f"entry {name!r} has the name of a level, expected another; choose one with --name")
-        entry = Entrant(name=name, level=level)
+        entry = Entrant(name=name, level=level, attacks=attacks)
         if path is not None:
             loaded = self._fitted(name, path)
-            file = self._copy(path, f"entries/{len(self.entries):03d}")
+            free = next(n for n in itertools.count() if not any(self.folder.glob(f"entries/{n:03d}*")))
+            file = self._copy(path, f"entries/{free:03d}")
             entry = replace(entry, file=file, id=str(loaded.meta.get("id", "")), program=is_agent(path))
             entry = replace(entry, sha256=self.hash_of(entry))
         self.entries.append(entry)
         self.save()
         return entry
+
+    def remove(self, name: str) -> None:
+        """Remove an entry and its attackers; ``ValueError`` where there is none, or after the first match."""
+        self._require_open()
+        gone = [entry for entry in self.entries if name in (entry.name, entry.attacks)]
+        if name not in [entry.name for entry in gone]:
+            raise ValueError(f"entry {name!r} does not exist, expected one of: {self._names(self.entries)}")
+        self.entries = [entry for entry in self.entries if entry not in gone]
+        self.save()
+        for path in [self.inside(entry.file) for entry in gone if entry.file]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _require_open(self) -> None:
+        if self.rules.closed:
+            raise ValueError(f"competition {self.rules.name!r} has begun, its entries are fixed since its first match")
+
+    @property
+    def rated(self) -> list[Entrant]:
+        """The entries that are no attackers."""
+        return [entry for entry in self.entries if not entry.attacks]
+
+    @staticmethod
+    def _names(entries: Sequence[Entrant]) -> str:
+        return ", ".join(entry.name for entry in entries)
 
     def _copy(self, path: Path, file: str) -> str:
         if path.is_dir():
@@ -209,7 +238,9 @@ class Competition:
         return digest.hexdigest()
 
     def fault_of(self, entry: Entrant) -> str:
-        """Return what is wrong with an entry's files, "" nothing."""
+        """Return what is wrong with an entry or its files, "" nothing."""
+        if entry.attacks and entry.attacks not in [rated.name for rated in self.rated]:
+            return f"{entry.name} attacks {entry.attacks}, which is not rated here"
         if entry.level or not entry.file:
             fits = entry.level in heuristic.SKILLS and not entry.file and not entry.program
             fits &= entry.name == entry.level or entry.name not in heuristic.SKILLS
@@ -245,7 +276,8 @@ class Competition:
 
     def fixtures(self) -> list[tuple[str, str, int]]:
         """Return blue, red and the number of the map of every match: maps first, so that early boards are fair."""
-        pairs = list(itertools.combinations([entry.name for entry in self.entries], 2))
+        pairs = list(itertools.combinations([entry.name for entry in self.rated], 2))
+        pairs += [(entry.name, entry.attacks) for entry in self.entries if entry.attacks]
         sides = [(blue, red) for one, other in pairs for blue, red in ((one, other), (other, one))]
         return [(blue, red, number) for number in range(self.rules.maps) for blue, red in sides]
 
@@ -266,9 +298,9 @@ class Competition:
 
         ``ValueError`` where the secret is not on this machine, or fewer than two entries play.
         """
-        if len(self.entries) < 2:
+        if len(self.rated) < 2:
             raise ValueError(
-                f"competition has {len(self.entries)} entries, expected at least 2; echelon compete enter adds one"
+                f"competition has {len(self.rated)} entries, expected at least 2; echelon compete enter adds one"
             )
         self.close()
         secret = self.rules.secret or self._secret()
@@ -330,23 +362,36 @@ class Competition:
         atomic_write(self.folder / MATCHES, "".join(lines))
 
     def board(self) -> dict[str, Any]:
-        """Return ratings with 95 % intervals, Nash weights, alpha-rank and scores of the matches so far."""
-        names = [entry.name for entry in self.entries]
-        at, points = {name: i for i, name in enumerate(names)}, np.zeros((len(names), len(names)))
+        """Return ratings with 95 % intervals, ranks, red-team scores, Nash weights, alpha-rank and scores so far.
+
+        A rank is one more than the number of entries whose interval lies above. The red-team score is the highest win
+        rate of the attackers of an entry.
+        """
+        rated = self.rated
+        at, points = {entry.name: i for i, entry in enumerate(rated)}, np.zeros((len(rated), len(rated)))
+        attacks = {entry.name: {"wins": 0, "matches": 0} for entry in self.entries if entry.attacks}
         for row in self.rows:
-            i, j = at[row.blue], at[row.red]
-            points[i, j] += {"blue": 1.0, "red": 0.0}.get(row.winner, 0.5)
-            points[j, i] += {"blue": 0.0, "red": 1.0}.get(row.winner, 0.5)
+            if row.blue in at and row.red in at:
+                i, j = at[row.blue], at[row.red]
+                points[i, j] += {"blue": 1.0, "red": 0.0}.get(row.winner, 0.5)
+                points[j, i] += {"blue": 0.0, "red": 1.0}.get(row.winner, 0.5)
+            else:
+                side, attacker = ("blue", row.blue) if row.blue in attacks else ("red", row.red)
+                attacks[attacker]["wins"] += row.winner == side
+                attacks[attacker]["matches"] += 1
         games = points + points.T
         scores = np.divide(points, games, out=np.full_like(points, 0.5), where=games > 0)
         anchor = at.get(ANCHOR, 0)
         ratings, deviations = bradley_terry(points, anchor)
+        low, high = ratings - Z_95 * deviations, ratings + Z_95 * deviations
         nash, masses = nash_weights(scores), alpha_rank(scores)
+        attackers = [{"name": e.name, "attacks": e.attacks, **attacks[e.name]} for e in self.entries if e.attacks]
         table = [
             {
                 "name": entry.name,
                 "level": entry.level,
                 "program": entry.program,
+                "rank": 1 + int((low > high[i]).sum()),
                 "rating": round(ANCHOR_RATING + ratings[i], 1),
                 "interval": round(Z_95 * deviations[i], 1),
                 "matches": int(games[i].sum()),
@@ -354,10 +399,23 @@ class Competition:
                 "nash": round(float(nash[i]), 4),
                 "alpha_rank": round(float(masses[i]), 4),
                 "scores": [round(float(score), 4) for score in scores[i]],
+                "red_team": _red_team([row for row in attackers if row["attacks"] == entry.name]),
             }
-            for i, entry in enumerate(self.entries)
+            for i, entry in enumerate(rated)
         ]
-        return {"anchor": names[anchor], "played": len(self.rows), "planned": len(self.fixtures()), "entries": table}
+        board = {"anchor": rated[anchor].name, "played": len(self.rows), "planned": len(self.fixtures())}
+        return {**board, "entries": table, "attackers": attackers}
+
+
+def _red_team(attackers: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the best win rate of the attackers of an entry [%] with its 95 % Wilson interval; None without any."""
+    played = [row for row in attackers if row["matches"]]
+    if not played:
+        return None
+    best = max(played, key=lambda row: row["wins"] / row["matches"])
+    rates = [best["wins"] / best["matches"], *wilson_interval(best["wins"], best["matches"])]
+    win_rate, low, high = [round(100.0 * rate, 1) for rate in rates]
+    return {"attacker": best["name"], "of": len(attackers), "win_rate": win_rate, "interval": [low, high]}
 
 
 def _secret_file(rules: CompetitionRules) -> Path:

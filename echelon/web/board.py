@@ -1,10 +1,11 @@
 """The board of a competition as static files: a page of ratings and scores, and the viewer with every match."""
 
-import html
 import json
+from html import escape
 from typing import Any
+from urllib.parse import quote
 
-from echelon.arena.competition import BOARD, Competition
+from echelon.arena.competition import BOARD, Competition, ListedMatch
 from echelon.files import write_output
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import summarize
@@ -12,6 +13,13 @@ from echelon.server.routes import STATIC
 from echelon.version import SIM_VERSION
 from echelon.web.folder import INDEX, MANIFEST, PageFolder
 
+ATTACKERS = """<h2>Red team</h2>
+<p>Attackers play their target only, and are not rated. The red-team score of an entry is the highest win rate of its
+attackers with its 95 % interval: lower is better.</p>
+<div class="wide"><table><tr><th>Attacker<th class="left">Target<th>Won</tr>
+{rows}
+</table></div>
+"""
 WATCH = "watch"
 """Folder of the viewer."""
 PAGE = """<!doctype html>
@@ -30,6 +38,10 @@ table {{ border-collapse: collapse; white-space: nowrap; font-variant-numeric: t
 th, td {{ padding: .3rem .75rem; border-bottom: 1px solid var(--line); text-align: right; }}
 th {{ color: var(--soft); font-weight: 500; }}
 th:first-child, td:first-child, .left {{ text-align: left; }}
+tr:target th {{ color: var(--blue); }}
+th.pair {{ padding-top: 1.5rem; color: #e6edf3; }}
+td.score a {{ color: inherit; text-decoration: none; }}
+td.score a:hover {{ text-decoration: underline; }}
 td.score {{ background: color-mix(in srgb, var(--blue) calc(var(--share) * .5%), transparent); }}
 .bar {{ position: relative; width: 16rem; }}
 @media (max-width: 40rem) {{ .bar, th.bars {{ display: none; }} th, td {{ padding: .3rem .4rem; }} }}
@@ -41,13 +53,15 @@ code {{ color: #e6edf3; overflow-wrap: anywhere; }}
 </style>
 <h1>{name}</h1>
 <p>{played} of {planned} matches{state}. Ratings are Bradley-Terry's on the Elo scale, with 95 % intervals; {anchor} is
-fixed at 1500. Every pair plays {maps} from both sides.</p>
+fixed at 1500. A rank is one more than the number of entries whose interval lies above. Every pair plays {maps} from
+both sides.</p>
 <h2>Ratings</h2>
-<div class="wide"><table><tr><th>Entry<th>Rating<th>±<th class="left bars">{low:.0f} to {high:.0f}<th>Matches<th>Points
-<th>Nash<th>alpha-rank</tr>
+<div class="wide"><table><tr><th>Rank<th class="left">Entry<th>Rating<th>±
+<th class="left bars">{low:.0f} to {high:.0f}<th>Matches<th>Points<th>Nash<th>alpha-rank{red_team}</tr>
 {ratings}
 </table></div>
-<h2>Scores</h2>
+{attackers}<h2>Scores</h2>
+<p>A score leads to its matches.</p>
 <div class="wide"><table><tr><th>Share of the points [%]{columns}</tr>
 {scores}
 </table></div>
@@ -105,47 +119,84 @@ def _page(competition: Competition, board: dict[str, Any]) -> str:
     entries = sorted(enumerate(board["entries"]), key=lambda ranked: -ranked[1]["rating"])
     low = min(row["rating"] - row["interval"] for _, row in entries)
     high = max(row["rating"] + row["interval"] for _, row in entries)
-    text = html.escape
+    pairs: dict[str, list[ListedMatch]] = {}
+    for match in competition.rows:
+        pairs.setdefault(_pair(match.blue, match.red), []).append(match)
     return PAGE.format(
-        name=text(rules.name),
+        name=escape(rules.name),
         played=board["played"],
         planned=board["planned"],
         state="" if rules.secret else ", not finished",
-        anchor=text(board["anchor"]),
+        anchor=escape(board["anchor"]),
         maps="one hidden map" if rules.maps == 1 else f"{rules.maps} hidden maps",
-        commitment=text(rules.commitment),
-        seal=text(rules.closed),
+        commitment=escape(rules.commitment),
+        seal=escape(rules.closed),
         watch=WATCH,
         low=low,
         high=high,
-        ratings="\n".join(_rating(row, low, high) for _, row in entries),
-        columns="".join(f"<th>{text(row['name'])}" for _, row in entries),
+        red_team="<th>Red team [%]" if board["attackers"] else "",
+        attackers=_attackers(board["attackers"]),
+        ratings="\n".join(_rating(row, low, high, bool(board["attackers"])) for _, row in entries),
+        columns="".join(f"<th>{escape(row['name'])}" for _, row in entries),
         scores="\n".join(
-            f"<tr><td>{text(row['name'])}"
-            + "".join("<td>" if i == j else _score(100.0 * row["scores"][j]) for j, _ in entries)
+            f"<tr><td>{escape(row['name'])}"
+            + "".join("<td>" if i == j else _score(100.0 * row["scores"][j], row, other) for j, other in entries)
             for i, row in entries
         ),
-        matches="\n".join(
-            f'<tr><td><a href="{WATCH}/index.html#match=match-{row.number}">{row.number}</a>'
-            f'<td class="left">{text(row.blue)}<td class="left">{text(row.red)}<td class="left">{text(row.winner)}, '
-            f"{text(row.reason.replace('_', ' '))}<td>{row.score[0]:.1f} : {row.score[1]:.1f}<td>{row.seconds:.0f}"
-            for row in competition.rows
-        ),
+        matches="\n".join(_matches(pair, matches) for pair, matches in pairs.items()),
     )
 
 
-def _score(share: float) -> str:
-    return f'<td class="score" style="--share:{share:.0f}">{share:.1f}'
+def _pair(one: str, other: str) -> str:
+    """Return the id of the matches of a pair in the page."""
+    return quote("-".join(sorted((one, other))))
 
 
-def _rating(row: dict[str, Any], low: float, high: float) -> str:
+def _score(share: float, row: dict[str, Any], other: dict[str, Any]) -> str:
+    link = _pair(row["name"], other["name"])
+    return f'<td class="score" style="--share:{share:.0f}"><a href="#{quote(link)}">{share:.1f}</a>'
+
+
+def _rating(row: dict[str, Any], low: float, high: float, attacked: bool) -> str:
     """Return a row of the table of ratings, with a bar of the interval between the lowest and the highest end."""
     kind = "level" if row["level"] else "program" if row["program"] else ""
     percent = 100.0 / max(1.0, high - low)
     bar = f"--low:{(row['rating'] - row['interval'] - low) * percent:.1f}%;--width:{2 * row['interval'] * percent:.1f}%"
     cells = [f"{row['matches']}", f"{row['points']:g}", f"{row['nash']:.3f}", f"{row['alpha_rank']:.3f}"]
+    if attacked:
+        cells += [red_team_text(row["red_team"])]
     return (
-        f"<tr><td>{html.escape(row['name'])} <small>{kind}</small><td>{row['rating']:.0f}<td>{row['interval']:.0f}"
+        f'<tr><td>{row["rank"]}<td class="left">{escape(row["name"])} <small>{kind}</small>'
+        f"<td>{row['rating']:.0f}<td>{row['interval']:.0f}"
         f'<td class="bar" style="{bar};--at:{(row["rating"] - low) * percent:.1f}%"><i></i><b></b>'
         + "".join(f"<td>{cell}" for cell in cells)
+    )
+
+
+def red_team_text(red_team: dict[str, Any] | None) -> str:
+    """Return the red-team score of an entry with its interval [%], "" without attackers."""
+    return "{win_rate:g} ({0:g} to {1:g})".format(*red_team["interval"], **red_team) if red_team else ""
+
+
+def _attackers(rows: list[dict[str, Any]]) -> str:
+    cells = [
+        f'<tr><td><a href="#{quote(_pair(r["name"], r["attacks"]))}">{escape(r["name"])}</a>'
+        f'<td class="left">{escape(r["attacks"])}<td>{r["wins"]} of {r["matches"]}'
+        for r in rows
+    ]
+    return ATTACKERS.format(rows="\n".join(cells)) if rows else ""
+
+
+def _matches(pair: str, rows: list[ListedMatch]) -> str:
+    """Return the rows of a pair's matches, below a row with its score."""
+    one, other = rows[0].blue, rows[0].red
+    winners = [{"blue": row.blue, "red": row.red}.get(row.winner, "draw") for row in rows]
+    points = [winners.count(name) + winners.count("draw") / 2 for name in (one, other)]
+    score = f"{escape(one)} against {escape(other)}, {points[0]:g} : {points[1]:g}"
+    return f'<tr id="{pair}"><th class="pair" colspan="6">{score}\n' + "\n".join(
+        f'<tr><td><a href="{WATCH}/index.html#match=match-{row.number}">{row.number}</a>'
+        f'<td class="left">{escape(row.blue)}<td class="left">{escape(row.red)}<td class="left">'
+        f"{escape(winner)}, {escape(row.reason.replace('_', ' '))}"
+        f"<td>{row.score[0]:.1f} : {row.score[1]:.1f}<td>{row.seconds:.0f}"
+        for row, winner in zip(rows, winners, strict=True)
     )

@@ -58,21 +58,30 @@ def init(
 def enter(
     folder: Folder,
     players: Annotated[
-        list[str], argument("PLAYER", "Levels, runs, policies, champion or process:COMMAND.", complete_policies)
-    ],
+        list[str] | None,
+        argument("[PLAYER]...", "Levels, runs, policies, champion or process:COMMAND.", complete_policies),
+    ] = None,
     name: Annotated[str, option("--name", "Name of a single entry; default: the player's.")] = "",
+    attacks: Annotated[
+        str, option("--attacks", "Enter attackers of this entry, which play it only: its red-team score.", "ENTRY")
+    ] = "",
+    remove: Annotated[list[str] | None, option("--remove", "First remove an entry; repeatable.", "ENTRY")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Enter players. Policies are copied; after the first match no one can enter."""
-    if name and len(players) > 1:
-        raise typer.BadParameter(f"--name is for one player, got {len(players)}; enter them one at a time")
+    """Enter players. Policies are copied; the first match fixes the entries."""
+    if not players and not remove:
+        raise typer.BadParameter("no PLAYER is given, expected at least one, or --remove ENTRY")
+    if name and len(players or ()) != 1:
+        raise typer.BadParameter(f"--name is for one player, got {len(players or ())}; enter them one at a time")
     competition, entered = _open(folder), []
-    for word in players:
+    for gone in remove or ():
+        competition.remove(gone)
+    for word in players or ():
         player = find_player(word)
         if player.commander:
             raise typer.BadParameter(f"player {word!r} has a commander, expected a policy, a level or a program")
         called = name or (player.name if player.path is None or player.is_agent else Path(player.name).name)
-        entered.append(competition.enter(called, "" if player.path else player.name, player.path))
+        entered.append(competition.enter(called, "" if player.path else player.name, player.path, attacks))
     if as_json:
         return output.show_json([vars(entry) for entry in entered])
     output.print_line(f"{len(competition.entries)} entries, {len(competition.fixtures())} matches")
@@ -115,18 +124,21 @@ def board(folder: Folder, as_json: options.Json = False) -> None:
 
 
 def _show(found: dict[str, Any], folder: Path, as_json: bool) -> None:
+    from echelon.web.board import red_team_text
+
     if as_json:
         return output.show_json(found)
     rows = sorted(found["entries"], key=lambda row: -row["rating"])
-    output.show_table(
-        ("entry", "rating", "±", "matches", "points", "nash", "alpha-rank"),
-        [
-            (r["name"], f"{r['rating']:.0f}", f"{r['interval']:.0f}", r["matches"], f"{r['points']:g}",
-             f"{r['nash']:.3f}", f"{r['alpha_rank']:.3f}")
-            for r in rows
-        ],
-        right=("rating", "±", "matches", "points", "nash", "alpha-rank"),
-    )  # fmt: skip
+    heads = ("rank", "entry", "rating", "±", "matches", "points", "nash", "alpha-rank")
+    cells = [
+        (r["rank"], r["name"], f"{r['rating']:.0f}", f"{r['interval']:.0f}", r["matches"], f"{r['points']:g}",
+         f"{r['nash']:.3f}", f"{r['alpha_rank']:.3f}")
+        for r in rows
+    ]  # fmt: skip
+    if found["attackers"]:
+        heads = (*heads, "red team [%]")
+        cells = [(*cell, red_team_text(r["red_team"])) for cell, r in zip(cells, rows, strict=True)]
+    output.show_table(heads, cells, right=(heads[0], *heads[2:]))
     output.print_line(f"{found['played']} of {found['planned']} matches; the page is {folder / 'index.html'}")
 
 

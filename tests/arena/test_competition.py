@@ -33,6 +33,7 @@ def cup(tmp_path_factory, home):
     begun.enter("medium", "medium", None)
     for name, seed in (("one", 1), ("two", 2)):
         begun.enter(name, "", save(folder.parent / name, seed, env=GAME))
+    begun.enter("three", "", save(folder.parent / "three", 3, env=GAME), attacks="two")
     write_board(play(folder))
     return folder
 
@@ -68,10 +69,16 @@ def test_a_copied_folder_is_checked_from_its_files_alone(cup, tmp_path, monkeypa
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
     found = {name: (text, wrong) for name, text, wrong in verify(Competition.open(copy), 1.0)}
     assert not [wrong for _, wrong in found.values() if wrong]
-    assert all(found[f"actions of {name}"][0].startswith("100.00%") for name in ("easy", "medium", "one", "two"))
-    assert found["matches"][0] == "12 of 12" and found["simulation"][0].startswith("12 of 12 matches")
-    with pytest.raises(ValueError, match="has begun, expected entries before its first match"):
-        Competition.open(copy).enter("late", "hard", None)
+    assert all(
+        found[f"actions of {name}"][0].startswith("100.00%") for name in ("easy", "medium", "one", "two", "three")
+    )
+    assert found["matches"][0] == "14 of 14" and found["simulation"][0].startswith("14 of 14 matches")
+    for change in (
+        lambda: Competition.open(copy).enter("late", "hard", None),
+        lambda: Competition.open(copy).remove("one"),
+    ):
+        with pytest.raises(ValueError, match="has begun, its entries are fixed since its first match"):
+            change()
 
 
 FORGERIES = {
@@ -132,6 +139,45 @@ def test_the_page_is_that_of_the_matches(cup, tmp_path):
     assert "list of matches, watch/game.json, is not what the matches give" in page_fault(Competition.open(copy))
 
 
+def test_an_attacker_plays_its_target_only_and_is_not_rated(cup):
+    c = Competition.open(cup)
+    own = [row for row in c.rows if "three" in (row.blue, row.red)]
+    assert [(row.blue, row.red) for row in own] == [("three", "two"), ("two", "three")]
+    c.rows = [replace(row, winner="blue") for row in c.rows]
+    board = c.board()
+    assert [row["name"] for row in board["entries"]] == ["easy", "medium", "one", "two"]
+    assert [row["matches"] for row in board["entries"]] == [6, 6, 6, 6]
+    assert board["attackers"] == [{"name": "three", "attacks": "two", "wins": 1, "matches": 2}]
+    found = [row["red_team"] for row in board["entries"]]
+    assert found == [None, None, None, {"attacker": "three", "of": 1, "win_rate": 50.0, "interval": [9.5, 90.5]}]
+    page = (cup / "index.html").read_text()
+    assert 'id="three-two"' in page and 'href="#three-two"' in page and "Red team" in page
+    with pytest.raises(ValueError, match="entry 'three' is not rated here, expected one of: easy, medium, one, two"):
+        replace(c, rules=replace(c.rules, closed="")).enter("four", "hard", None, attacks="three")
+
+
+def test_ranks_count_the_entries_whose_interval_lies_above(cup):
+    c = Competition.open(cup)
+    rows = [row for row in c.rows * 40 if "three" not in (row.blue, row.red)]
+    c.rows = [replace(row, winner={row.blue: "blue", row.red: "red"}.get("one", "draw")) for row in rows]
+    assert {row["name"]: row["rank"] for row in c.board()["entries"]} == {"easy": 2, "medium": 2, "one": 1, "two": 2}
+    c.rows = [replace(row, winner="draw") for row in rows]
+    assert {row["rank"] for row in c.board()["entries"]} == {1}
+
+
+def test_a_removed_entry_takes_its_attackers_and_files(home, tmp_path):
+    c = Competition.init(tmp_path / "cup", "cup", GAME, 1)
+    for name, seed, attacks in (("one", 1, ""), ("two", 2, ""), ("three", 3, "two")):
+        c.enter(name, "", save(tmp_path / name, seed, env=GAME), attacks)
+    with pytest.raises(ValueError, match="entry 'four' does not exist, expected one of: one, two, three"):
+        c.remove("four")
+    c.remove("two")
+    assert [entry.name for entry in Competition.open(tmp_path / "cup").entries] == ["one"]
+    assert [path.name for path in (tmp_path / "cup/entries").iterdir() if path.is_dir()] == ["000"]
+    again = c.enter("two", "", save(tmp_path / "four", 4, env=GAME))
+    assert again.file == "entries/001" and c.fault_of(again) == ""
+
+
 def test_a_stopped_competition_goes_on(cup, home, tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_HOME", str(home))
     done, again = Competition.open(cup), Path(shutil.copytree(cup, tmp_path / "again"))
@@ -139,7 +185,7 @@ def test_a_stopped_competition_goes_on(cup, home, tmp_path, monkeypatch):
     lines = (again / MATCHES).read_text().splitlines(keepends=True)
     (again / MATCHES).write_text("".join(lines[:3]))
     assert faults(again)["secret"] == "the competition has not finished"
-    assert faults(again)["matches"] == "9 missing, the first is match 3"
+    assert faults(again)["matches"] == "11 missing, the first is match 3"
     finished = play(again, stops=2)
     same = [[{**asdict(row), "sha256": ""} for row in each.rows] for each in (finished, done)]
     assert same[0] == same[1], "but for the times at which they were recorded"
