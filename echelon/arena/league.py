@@ -6,6 +6,7 @@ Import-light, without policies or simulator. ``store`` keeps it on disk; ``as_di
 
 import hashlib
 import json
+import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,6 +26,8 @@ __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "Le
 SCHEMA_VERSION = 1
 KEEP_TOP = 20
 MIN_GAMES = 20
+ANY_COMMANDER = "commander"
+"""Value of ``opponents.league.target`` that samples one of the commanders."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 MAX_FILE_BYTES = 32 << 20
 """Largest exported league: 20,000 entries of 600 characters and their numbers take 18 MiB."""
@@ -352,3 +355,29 @@ class League:
             raise ValueError(
                 f"league file {str(path)!r} holds no league, expected the output of `echelon arena export`: {error}"
             ) from None
+
+
+def run_entries(league: League, run: str) -> list[LeagueEntry]:
+    """Return the entries that a run submitted, retired ones included, exploiters excluded."""
+    return [e for e in league.entries.values() if e.meta.get("run") == run and e.kind != "exploiter"]
+
+
+def find_target(league: League, target: str, seed: int) -> LeagueEntry:
+    """Return the target of an exploiter: an entry, the newest of a run, or a commander sampled by ``seed``.
+
+    Raises ``ValueError`` if there is none or more than one.
+    """
+    if target == ANY_COMMANDER:
+        commanders = league.top_commanders(len(league.entries))
+        if not commanders:
+            raise ValueError("opponents.league.target is 'commander', but the league has none")
+        return random.Random(seed).choice(commanders)
+    entries = list(league.entries.values())
+    found = [league.entry(i) for i in entries_called(target, {e.entry_id: e.names for e in entries})]
+    runs = {e.meta.get("run") for e in found} | {e.meta["run"] for e in entries if target in e.meta.get("run", "")}
+    if len(found) != 1 and len(runs) == 1 and (run := runs.pop()):
+        found = [max(run_entries(league, run), key=lambda e: e.meta.get("update", 0))]
+    if len(found) != 1:
+        names = ", ".join(sorted(policy_name(e.name) for e in found or entries)) or "no entry"
+        raise ValueError(f"opponents.league.target is {target!r}, expected one of: {names}")
+    return found[0]

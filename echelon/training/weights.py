@@ -28,16 +28,29 @@ def export_checkpoint(checkpoint: Checkpoint, target: Path) -> None:
 
 def export_policy_weights(policy: FlatPolicy, manifest: dict[str, Any], target: Path) -> None:
     """Write a policy and its metadata as one file, with the id that a checkpoint of these weights has."""
+    write_export(*_identified(policy, manifest), target)
+
+
+def exported_policy(policy: FlatPolicy, manifest: dict[str, Any]) -> bytes:
+    """Return the contents of the file that ``export_policy_weights`` writes."""
+    return _packed(*_identified(policy, manifest))
+
+
+def _identified(policy: FlatPolicy, manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in policy.state_dict().items()}
     identity = hashlib.sha256(save(weights)).hexdigest()[:ID_DIGITS]
-    write_export({**manifest, "format": FORMAT_VERSION, "id": identity}, weights, target)
+    return {**manifest, "format": FORMAT_VERSION, "id": identity}, weights
+
+
+def _packed(meta: dict[str, Any], weights: dict[str, Tensor]) -> bytes:
+    return save(split_tensors(weights)[1], metadata_of(meta))
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:
     """Write a policy as one safetensors file with the metadata in its header; ``OSError`` changes nothing."""
     if target.suffix != SUFFIX:
         raise ValueError(f"file of the policy is {target.name!r}, expected a name that ends in {SUFFIX}")
-    write_output(target, save(split_tensors(weights)[1], metadata_of(meta)))
+    write_output(target, _packed(meta, weights))
 
 
 def kept_policy(

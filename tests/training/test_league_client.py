@@ -257,11 +257,11 @@ def test_start_from_loads_weights_of_checkpoint_or_submission(small_run, tmp_pat
 def test_league_match_settings_reach_rating_matches(small_run, tmp_path, monkeypatch):
     configs: list = []
 
-    def played(store, job, config, *_):
+    def played(store, job, config, *_, **__):
         configs.append(config)
         return True
 
-    monkeypatch.setattr("echelon.training.opponents.league_client.play_rounds", played)
+    monkeypatch.setattr("echelon.arena.desk.play_rounds", played)
     expected = {"promote_top": 3, "keep_top": 5, "conservatism": 0.5}
     league = opponent_config(submit_every_updates=0, match_opponents=2, match_seeds=4, **expected)
     run(small_run(opponents=league, total_steps=300), run_folder(tmp_path, "iron-fox"))

@@ -16,21 +16,18 @@ import torch
 
 from echelon.arena import matchmaking
 from echelon.arena.glicko2 import Glicko2Rating
-from echelon.arena.league import League, LeagueEntry, entries_called
+from echelon.arena.league import League, LeagueEntry, find_target, run_entries
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.submit import entry_pilot, load_pilot
 from echelon.config import OpponentConfig
 from echelon.files import error_text
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
-from echelon.runs import policy_name
 from echelon.training.opponents.pool import OpponentMix, scripted_name
 from echelon.validation import validated
 
 NEAR, EXPLOITERS = "league", "exploiters"
 """Fields of ``MixConfig`` that are sampled from the league."""
-ANY_COMMANDER = "commander"
-"""Value of ``opponents.league.target`` that samples one of the commanders."""
 WON = "win"
 """Outcome that counts towards beating the target."""
 RETURN_SHARE = 0.05
@@ -267,32 +264,6 @@ class LeagueSource(OpponentMix):
         # a new network draws its initial weights, which must not advance the generator of training
         with torch.random.fork_rng(devices=[]):
             return self._check_policy(load_pilot(entry_pilot(entry), self._device, self._signature))
-
-
-def run_entries(league: League, run: str) -> list[LeagueEntry]:
-    """Return the entries that a run submitted, retired ones included, exploiters excluded."""
-    return [e for e in league.entries.values() if e.meta.get("run") == run and e.kind != "exploiter"]
-
-
-def find_target(league: League, target: str, seed: int) -> LeagueEntry:
-    """Return the target of an exploiter: an entry, the newest of a run, or a commander sampled by ``seed``.
-
-    Raises ``ValueError`` if there is none or more than one.
-    """
-    if target == ANY_COMMANDER:
-        commanders = league.top_commanders(len(league.entries))
-        if not commanders:
-            raise ValueError("opponents.league.target is 'commander', but the league has none")
-        return random.Random(seed).choice(commanders)
-    entries = list(league.entries.values())
-    found = [league.entry(i) for i in entries_called(target, {e.entry_id: e.names for e in entries})]
-    runs = {e.meta.get("run") for e in found} | {e.meta["run"] for e in entries if target in e.meta.get("run", "")}
-    if len(found) != 1 and len(runs) == 1 and (run := runs.pop()):
-        found = [max(run_entries(league, run), key=lambda e: e.meta.get("update", 0))]
-    if len(found) != 1:
-        names = ", ".join(sorted(policy_name(e.name) for e in found or entries)) or "no entry"
-        raise ValueError(f"opponents.league.target is {target!r}, expected one of: {names}")
-    return found[0]
 
 
 def entries_by_name(pool: Collection[LeagueEntry], known: Mapping[str, LeagueEntry]) -> dict[str, LeagueEntry]:
