@@ -246,10 +246,10 @@ def test_findings_name_who_wins_untrained_before_what_training_added():
     weak, better = Rates(Estimate(0.0, 0.0, 0.1)), Rates(Estimate(0.1, 0.0, 0.2), Estimate(0.2, 0.1, 0.3))
     trained = replace(report.attackers[1], name="target", before=weak, rates=(better, weak))
     first, second, third = replace(report, attackers=(trained, champion_first)).findings
-    assert first == f"champion already wins 100% (95-100) mean, 90% sampled untrained, {2 * report.seeds} matches"
+    assert first == f"wins before training, from champion: 100% (95-100) mean, 90% sampled, {2 * report.seeds} matches"
     assert second.startswith("training added most from target: 0% (mean) to 20% (sampled), +20 points, ")
     assert third.startswith("strongest on fresh seeds, from ") and " steps; training added " in third
-    assert not any("already" in text for text in report.findings), "an attacker that begins at 20 % does not win"
+    assert not any("before training" in text for text in report.findings), "an attacker that begins at 20 % does not win"
 
 
 @pytest.mark.parametrize("sampled", [0.0, 1.0])

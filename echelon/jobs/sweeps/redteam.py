@@ -119,7 +119,7 @@ class RedTeamReport:
         known = [(a.name, a.before, max(a.rates, key=lambda r: r.best)) for a in self.attackers if a.before and a.rates]
         for name, before, _ in sorted(known, key=lambda each: -each[1].best.value)[:1]:
             if before.best.low > 0.5:
-                said.append(f"{name} already wins {before} untrained, {matches}")
+                said.append(f"wins before training, from {name}: {before}, {matches}")
         for name, before, last in sorted(known, key=lambda each: each[1].best.value - each[2].best.value)[:1]:
             first, best = before.best.value, last.best.value
             values = f"{first:.0%} ({before.actions}) to {best:.0%} ({last.actions})"
