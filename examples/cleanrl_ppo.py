@@ -6,6 +6,8 @@ python examples/cleanrl_ppo.py --agent learner.pt --total-timesteps 0 --opponent
 
 import time
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import gymnasium as gym
@@ -21,7 +23,7 @@ from echelon.statistics import wilson_interval
 parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
 parser.add_argument("--task", default="5v5-trivial-v1", help="benchmark task (docs/tasks.md)")
 parser.add_argument("--seed", type=int, default=0, help="seed of environment and learner")
-parser.add_argument("--total-timesteps", type=int, default=500_000, help="actions of the learner's mechs")
+parser.add_argument("--total-timesteps", type=int, default=500_000, help="steps of living mechs")
 parser.add_argument("--num-envs", type=int, default=160, help="learning mechs, five to a battle")
 parser.add_argument("--num-steps", type=int, default=64, help="environment steps between updates")
 parser.add_argument("--learning-rate", type=float, default=1e-3)
@@ -80,11 +82,10 @@ obs = torch.zeros(shape + envs.single_observation_space.shape)
 actions = torch.zeros(shape + envs.single_action_space.shape)
 logprobs, rewards, dones, values, acted = (torch.zeros(shape) for _ in range(5))
 
-global_step, won, start_time = 0, [], time.time()
+global_step, update, won, start_time = 0, 0, [], time.time()
 next_obs = torch.from_numpy(envs.reset(seed=args.seed)[0])
-num_updates = args.total_timesteps // (args.num_steps * args.num_envs)
-for update in range(num_updates):
-    optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - update / num_updates)
+while global_step < args.total_timesteps:
+    optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - global_step / args.total_timesteps)
     for step in range(args.num_steps):
         obs[step] = next_obs
         with torch.no_grad():
@@ -124,7 +125,8 @@ for update in range(num_updates):
             loss.backward()
             nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
             optimizer.step()
-    if update % 10 == 9:
+    update += 1
+    if update % 10 == 0:
         recent = np.mean(won[-1000:]) if won else float("nan")
         print(f"{global_step:9,d} agent-steps  win rate of training {recent:.0%}", flush=True)
     if args.agent:
@@ -134,17 +136,19 @@ envs.close()
 
 
 @torch.no_grad()
-def act(observations: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return mean actions [N, A]."""
-    return agent.actor_mean(torch.from_numpy(observations)).clamp(-1, 1).numpy()
+def act(observations: np.ndarray, first: np.ndarray, actions: str) -> np.ndarray:
+    """Return mean or sampled actions [N, A]."""
+    x = torch.from_numpy(observations)
+    found = agent.actor_mean(x) if actions == "mean" else agent.get_action_and_value(x)[0]
+    return found.clamp(-1, 1).numpy()
 
 
-for opponent in args.opponent or [echelon.TASKS[args.task].opponent]:
-    stats = echelon.evaluate(act, opponent, env=args.task, seeds=args.eval_seeds)
+for opponent, actions in product(args.opponent or [echelon.TASKS[args.task].opponent], ("mean", "sampled")):
+    stats = echelon.evaluate(partial(act, actions=actions), opponent, env=args.task, seeds=args.eval_seeds)
     low, high = wilson_interval(stats.loss_rate * stats.episodes, stats.episodes)
     print(
-        f"against {opponent}: {stats.win_rate:.0%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%})"
-        f" after {global_step:,} agent-steps, {seconds:.0f} s;"
+        f"against {opponent}: {stats.win_rate:.1%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%}),"
+        f" {actions} actions, after {global_step:,} agent-steps, {seconds:.0f} s;"
         f" {opponent} wins {stats.loss_rate:.0%} ({low:.0%} to {high:.0%})",
         flush=True,
     )

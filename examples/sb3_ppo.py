@@ -4,8 +4,10 @@ pip install "stable-baselines3>=2.9,<3"
 python examples/sb3_ppo.py --task 5v5-trivial-v1 --steps 500000
 """
 
+import sys
 import time
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +69,7 @@ class EchelonVecEnv(VecEnv):
 parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
 parser.add_argument("--task", default="5v5-trivial-v1", help="benchmark task (docs/tasks.md)")
 parser.add_argument("--seed", type=int, default=0, help="seed of environment and learner")
-parser.add_argument("--steps", type=int, default=500_000, help="rows of rollouts, those of dead mechs too")
+parser.add_argument("--steps", type=int, default=500_000, help="steps of living mechs")
 parser.add_argument("--battles", type=int, default=32)
 parser.add_argument("--rollout", type=int, default=64, help="environment steps between updates")
 parser.add_argument("--eval-seeds", type=int, default=100, help="held-out seeds, each from both sides")
@@ -76,22 +78,26 @@ options = parser.parse_args()
 torch.set_num_threads(1)
 envs = EchelonVecEnv(options.task, options.battles, options.seed, threads=1)
 model = PPO(
-    "MlpPolicy", envs, learning_rate=lambda remaining: 1e-3 * remaining, n_steps=options.rollout,
+    "MlpPolicy", envs, learning_rate=lambda _: 1e-3 * max(0.0, 1 - envs.acted / options.steps), n_steps=options.rollout,
     batch_size=options.rollout * envs.num_envs // 8, n_epochs=2, ent_coef=0.001, vf_coef=0.25, seed=options.seed,
     policy_kwargs={"net_arch": [128, 128], "log_std_init": -0.5}, device="cpu",
 )  # fmt: skip
 began = time.time()
-model.learn(options.steps)
+model.learn(sys.maxsize, callback=lambda *_: envs.acted < options.steps)  # else it counts steps of the dead
 seconds = time.time() - began
 print(f"win rate of training, last 1,000 mechs: {np.mean(envs.won[-1000:]) if envs.won else float('nan'):.0%}")
 envs.close()
 
+
+def act(observations: np.ndarray, first: np.ndarray, actions: str) -> np.ndarray:
+    """Return mean or sampled actions [N, A]."""
+    return model.predict(observations, deterministic=actions == "mean")[0]
+
+
 opponent = echelon.TASKS[options.task].opponent
-stats = echelon.evaluate(
-    lambda observations, first: model.predict(observations, deterministic=True)[0], opponent, env=options.task,
-    seeds=options.eval_seeds,
-)  # fmt: skip
-print(
-    f"against {opponent}: {stats.win_rate:.0%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%})"
-    f" after {envs.acted:,} agent-steps, {seconds:.0f} s"
-)
+for actions in ("mean", "sampled"):
+    stats = echelon.evaluate(partial(act, actions=actions), opponent, env=options.task, seeds=options.eval_seeds)
+    print(
+        f"against {opponent}: {stats.win_rate:.1%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%}),"
+        f" {actions} actions, after {envs.acted:,} agent-steps, {seconds:.0f} s"
+    )

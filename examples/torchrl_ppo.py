@@ -6,6 +6,7 @@ python examples/torchrl_ppo.py --task 5v5-trivial-v1 --steps 500000
 
 import time
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class EchelonTorchRLEnv(EnvBase):
 parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
 parser.add_argument("--task", default="5v5-trivial-v1", help="benchmark task (docs/tasks.md)")
 parser.add_argument("--seed", type=int, default=0, help="seed of environment and learner")
-parser.add_argument("--steps", type=int, default=500_000, help="rows of rollouts, those of dead mechs too")
+parser.add_argument("--steps", type=int, default=500_000, help="steps of living mechs")
 parser.add_argument("--battles", type=int, default=32)
 parser.add_argument("--rollout", type=int, default=64, help="environment steps between updates")
 parser.add_argument("--eval-seeds", type=int, default=100, help="held-out seeds, each from both sides")
@@ -99,13 +100,11 @@ advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
 loss_module = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_coeff=0.001, critic_coeff=0.25)
 optimizer = torch.optim.Adam(loss_module.parameters(), lr=1e-3, eps=1e-5)
 rows = options.rollout * env.envs.num_envs
-collector = Collector(
-    env, actor, frames_per_batch=rows, total_frames=max(rows, options.steps // rows * rows),
-    auto_register_policy_transforms=False,
-)  # fmt: skip
-updates, began = max(1, options.steps // rows), time.time()
+collector = Collector(env, actor, frames_per_batch=rows, total_frames=-1, auto_register_policy_transforms=False)
+learned, began = 0, time.time()
 for update, batch in enumerate(collector):
-    optimizer.param_groups[0]["lr"] = 1e-3 * (1 - update / updates)
+    optimizer.param_groups[0]["lr"] = 1e-3 * (1 - learned / options.steps)
+    learned = env.acted
     with torch.no_grad():
         advantage(batch)
     living = batch.reshape(-1)
@@ -123,19 +122,23 @@ for update, batch in enumerate(collector):
     if update % 10 == 9:
         recent = np.mean(env.won[-1000:]) if env.won else float("nan")
         print(f"{env.acted:9,d} agent-steps  win rate of training {recent:.0%}", flush=True)
+    if learned >= options.steps:
+        break
 seconds = time.time() - began
 collector.shutdown()
 
 
 @torch.no_grad()
-def act(observations: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return the actions [N, A] at the mean before tanh."""
-    return mean_and_scale(torch.from_numpy(observations))[0].tanh().numpy()
+def act(observations: np.ndarray, first: np.ndarray, actions: str) -> np.ndarray:
+    """Return the actions [N, A] at the mean before tanh, or sampled ones."""
+    mean, scale = mean_and_scale(torch.from_numpy(observations))
+    return (mean if actions == "mean" else torch.normal(mean, scale)).tanh().numpy()
 
 
 opponent = echelon.TASKS[options.task].opponent
-stats = echelon.evaluate(act, opponent, env=options.task, seeds=options.eval_seeds)
-print(
-    f"against {opponent}: {stats.win_rate:.0%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%})"
-    f" after {env.acted:,} agent-steps, {seconds:.0f} s"
-)
+for actions in ("mean", "sampled"):
+    stats = echelon.evaluate(partial(act, actions=actions), opponent, env=options.task, seeds=options.eval_seeds)
+    print(
+        f"against {opponent}: {stats.win_rate:.1%} wins (95 % interval {stats.win_low:.0%} to {stats.win_high:.0%}),"
+        f" {actions} actions, after {env.acted:,} agent-steps, {seconds:.0f} s"
+    )

@@ -1,0 +1,167 @@
+"""Trains baselines on benchmark tasks: ``python -m tests.bench.baselines FOLDER``; a test of figures it is not.
+
+FOLDER gets one file per training, and a later call continues with those that are missing, seed by seed.
+``just baselines`` runs it; with ``--write`` it trains nothing and writes docs/results/baselines.json and .csv.
+"""
+
+import csv
+import json
+import math
+import os
+import runpy
+import shlex
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import echelon
+from echelon.config.ablations import BASELINES
+from echelon.jobs.sweeps.plan import set_words
+from echelon.statistics import mean_of_seeds
+from echelon.tasks import TASKS
+from echelon.training.task_env import TaskVectorEnv
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results"
+NAMES = {
+    "quickstart": "quickstart, with its teacher",
+    "imitation-alone": "imitation alone",
+    "mappo": "MAPPO",
+    "recurrent-ppo": "recurrent PPO",
+    "feed-forward-ppo": "feed-forward PPO",
+    "sb3": "Stable-Baselines3",
+    "torchrl": "TorchRL",
+    "cleanrl": "CleanRL's style",
+}
+"""Rows of the table by learner: variants of quickstart (``echelon.config.ablations``) and examples."""
+STEPS_OPTION = {"sb3": "--steps", "torchrl": "--steps", "cleanrl": "--total-timesteps"}
+LEVELS = ("trivial", "easy", "medium")
+SEEDS, STEPS, EVAL_SEEDS = 5, 500_000, 100
+PER_ROW = 100
+"""Battles of a point of a learning curve, at least."""
+HEAD = ("learner", "task", "seed", "step", "episodes", "wins", "mean_return")
+COLUMNS = {"mean": "win_rate", "sampled": "sampled_win_rate"}
+
+
+def task(level: str) -> str:
+    return f"5v5-{level}-v1"
+
+
+def train_words(learner: str, level: str, seed: int) -> str:
+    """Return the arguments of ``echelon`` that train a variant of quickstart on the task of a level."""
+    changes = {} if learner == "quickstart" else BASELINES[learner].changes(echelon.get_preset("quickstart"))
+    values = {
+        **{"total_steps": STEPS, "max_minutes": 0, "threads": 1, "opponents.skill": level},
+        **{"eval.skill": level, "eval.seeds": EVAL_SEEDS, "eval.every_updates": 0, "eval.at_start": False},
+        **changes,
+    }
+    words = ["train", "--preset", "quickstart", "--opponents", "scripted", "--seed", str(seed), *set_words(values)]
+    return shlex.join(words)
+
+
+def learn(learner: str, level: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Train a variant of quickstart; return curve, steps, CPU seconds and win rates."""
+    command = [sys.executable, "-m", "echelon_cli.main", *shlex.split(train_words(learner, level, seed)), "--json"]
+    environment = {**os.environ, "ECHELON_HOME": str(folder / "runs")}
+    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    metrics = folder / "runs" / json.loads(done.stdout.splitlines()[-1])["id"] / "metrics.jsonl"
+    events = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    by_kind = {kind: [event for event in events if event["kind"] == kind] for kind in ("update", "episodes", "eval")}
+    curve = Curve()
+    for event in by_kind["episodes"]:
+        curve.add(event["global_step"], event["count"], event["wins"], event["mean_return"] * event["count"])
+    clock = [0.0, *(update["elapsed_s"] for update in by_kind["update"])]
+    shares = [update["cpu_cores"] or 1.0 for update in by_kind["update"]]
+    seconds = sum(share * (b - a) for share, a, b in zip(shares, clock, clock[1:], strict=False))
+    (report,) = (event for event in by_kind["eval"] if event["purpose"] == "report")
+    return {
+        **{"curve": curve.rows, "steps": report["global_step"], "cpu_s": round(seconds)},
+        **{column: report[key] for column, key in COLUMNS.items()},
+    }
+
+
+class Curve:
+    """Rows of a learning curve: step, battles since the row before, wins, mean return of a mech."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, float]] = []
+        self._open = (0, 0, 0.0)
+
+    def add(self, step: int, battles: int, wins: int, returns: float) -> None:
+        """Add battles that ended by ``step``; ``returns`` is the sum over them of the mean return of a mech."""
+        battles, wins, returns = (a + b for a, b in zip(self._open, (battles, wins, returns), strict=True))
+        self._open = battles, wins, returns
+        if battles >= PER_ROW:
+            self.rows.append((step, battles, wins, round(returns / battles, 3)))
+            self._open = (0, 0, 0.0)
+
+
+def record(file: Path, program: str, arguments: list[str]) -> None:
+    """Run an example in this process and write what ``learn`` returns, whatever library learns."""
+    curve, times, found, step, evaluate = Curve(), [], [], TaskVectorEnv.step, echelon.evaluate
+    steps, returns = 0, 0.0
+
+    def recorded_step(envs: TaskVectorEnv, actions: Any) -> Any:
+        nonlocal steps, returns
+        times[1:] = [time.process_time()]
+        _, rewards, _, _, infos = played = step(envs, actions)
+        ended, size = infos["_outcome"], envs.config.team_size
+        steps, returns = steps + int(infos["acted"].sum()), returns + rewards
+        wins = int((infos["outcome"][ended] == 1).sum()) // size
+        curve.add(steps, int(ended.sum()) // size, wins, float(returns[ended].sum()) / size)
+        returns[ended] = 0.0
+        return played
+
+    def recorded_evaluation(*arguments: Any, **options: Any) -> Any:
+        times.append(time.process_time())
+        found.append(evaluate(*arguments, **options))
+        return found[-1]
+
+    TaskVectorEnv.step, echelon.evaluate = recorded_step, recorded_evaluation
+    sys.argv = [program, *arguments]
+    runpy.run_path(program, run_name="__main__")
+    rates = {column: stats.win_rate for column, stats in zip(COLUMNS, found, strict=True)}
+    cpu_s = round(times[2] - times[0])
+    file.write_text(json.dumps({"curve": curve.rows, "steps": steps, "cpu_s": cpu_s, **rates}))
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    if options.write:
+        return write(options.folder)
+    for seed in range(SEEDS):
+        for level in LEVELS:
+            for learner in NAMES:
+                train(options.folder, learner, level, seed)
+
+
+def train(folder: Path, learner: str, level: str, seed: int) -> None:
+    """Train unless its file exists."""
+    file = folder / f"{learner}-{level}-{seed}.json"
+    if file.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    if learner in STEPS_OPTION:
+        program = [sys.executable, "-m", __spec__.name, "record", part, f"examples/{learner}_ppo.py"]
+        words = ["--task", task(level), "--seed", seed, STEPS_OPTION[learner], STEPS, "--eval-seeds", EVAL_SEEDS]
+        subprocess.run([*map(str, program), *map(str, words)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    else:
+        part.write_text(json.dumps(learn(learner, level, seed, folder)))
+    part.rename(file)
+    found = json.loads(file.read_text())
+    print(f"{learner}, {level}, seed {seed}: {found['mean']:.1%} mean, {found['sampled']:.1%} sampled", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["record"]:
+        record(Path(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    else:
+        main()
