@@ -146,6 +146,10 @@ door NAME FOLDER *ARGS:
     esac
     "{{FOLDER}}/bin/python" examples/{{NAME}}_ppo.py {{ARGS}}
 
+# train what FOLDER lacks of eight learners x three tasks x five seeds, about 25 CPU minutes a seed (docs/learning.md)
+baselines FOLDER *ARGS:
+    nice {{python}} -m tests.bench.baselines {{FOLDER}} {{ARGS}}
+
 # build the container image NAME with podman, buildah or docker, whichever is there (docs/install.md)
 image NAME="echelon" *ARGS:
     #!/usr/bin/env bash

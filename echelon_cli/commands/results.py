@@ -82,6 +82,12 @@ def check(
     return not all(r["ok"] for r in found)
 
 
+def check_of(result: dict[str, Any]) -> tuple[str, str]:
+    """Return the key of a result in ``checks`` and the kind of its figure: for column ``easy, mean`` "ROW: easy"."""
+    part, _, kind = result["column"].rpartition(", ")
+    return f"{result['row']}: {part}" if part else result["row"], kind
+
+
 def _words(how: dict[str, Any]) -> str:
     return "; ".join(f"echelon {how[kind]}" for kind in ("train", "eval") if kind in how)
 
@@ -109,8 +115,9 @@ def _compared(
     """
     found = []
     for stated in results:
-        if stated["row"] == row and stated["column"] in FIELDS:
-            value = 100.0 * again[FIELDS[stated["column"]]]
+        check, kind = check_of(stated)
+        if check == row and kind in FIELDS:
+            value = 100.0 * again[FIELDS[kind]]
             share = min(max((stated["value"] + value) / 200.0, 0.5 / how["matches"]), 1.0 - 0.5 / how["matches"])
             variance = 2.0 * (1e4 * share * (1.0 - share) / how["matches"] + how.get("spread", 0.0) ** 2)
             tolerance = Z_99 * math.sqrt(variance)

@@ -1,7 +1,7 @@
-"""Trains baselines on benchmark tasks: ``python -m tests.bench.baselines FOLDER``; a test of figures it is not.
+"""Trains baselines on benchmark tasks, seed by seed: ``python -m tests.bench.baselines FOLDER`` (``just baselines``).
 
-FOLDER gets one file per training, and a later call continues with those that are missing, seed by seed.
-``just baselines`` runs it; with ``--write`` it trains nothing and writes docs/results/baselines.json and .csv.
+FOLDER gets one file per training; a later call continues with those that are missing. With ``--write`` it trains
+nothing and puts the trainings there are into docs/results/baselines.json and .csv.
 """
 
 import csv
@@ -15,14 +15,13 @@ import sys
 import time
 from argparse import ArgumentParser
 from pathlib import Path
-from statistics import stdev
+from statistics import mean, stdev
 from typing import Any
 
 import echelon
 from echelon.config.ablations import BASELINES
 from echelon.jobs.sweeps.plan import set_words
 from echelon.statistics import mean_of_seeds
-from echelon.tasks import TASKS
 from echelon.training.task_env import TaskVectorEnv
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,12 +54,12 @@ def train_words(learner: str, level: str, seed: int) -> str:
     """Return the arguments of ``echelon`` that train a variant of quickstart on the task of a level."""
     changes = {} if learner == "quickstart" else BASELINES[learner].changes(echelon.get_preset("quickstart"))
     values = {
-        **{"total_steps": STEPS, "max_minutes": 0, "threads": 1, "opponents.skill": level},
+        **{"total_steps": STEPS, "max_minutes": 0, "threads": 1},
+        **{"opponents.mix": "scripted", "opponents.skill": level},
         **{"eval.skill": level, "eval.seeds": EVAL_SEEDS, "eval.every_updates": 0, "eval.at_start": False},
         **changes,
     }
-    words = ["train", "--preset", "quickstart", "--opponents", "scripted", "--seed", str(seed), *set_words(values)]
-    return shlex.join(words)
+    return shlex.join(["train", "--preset", "quickstart", *set_words({"seed": seed, **values})])
 
 
 def learn(learner: str, level: str, seed: int, folder: Path) -> dict[str, Any]:
@@ -127,6 +126,47 @@ def record(file: Path, program: str, arguments: list[str]) -> None:
     rates = {column: stats.win_rate for column, stats in zip(COLUMNS, found, strict=True)}
     cpu_s = round(times[2] - times[0])
     file.write_text(json.dumps({"curve": curve.rows, "steps": steps, "cpu_s": cpu_s, **rates}))
+
+
+def write(folder: Path) -> None:
+    """Write the results of the trainings in ``folder``: means over seeds, curves, and commands that repeat them."""
+    file = RESULTS / "baselines.json"
+    content = json.loads(file.read_text(encoding="utf-8")) | {"checks": {}, "results": []}
+    curves = [HEAD]
+    for learner, name in NAMES.items():
+        times = []
+        for level in LEVELS:
+            files = [(seed, folder / f"{learner}-{level}-{seed}.json") for seed in range(SEEDS)]
+            found = {seed: json.loads(file.read_text()) for seed, file in files if file.exists()}
+            times += [training["cpu_s"] for training in found.values()]
+            curves += [(learner, task(level), seed, *row) for seed, each in found.items() for row in each["curve"]]
+            spreads = [0.0]
+            for column in COLUMNS:
+                rates = [training[column] for training in found.values()]
+                seeds = mean_of_seeds(rates, are_rates=True)
+                bounds = None if math.isnan(seeds.low) else [round(100 * seeds.low), round(100 * seeds.high)]
+                spreads += [100 * stdev(rates)] if len(rates) > 1 else []
+                value = {"value": round(100 * seeds.value, 1), "interval": bounds}
+                content["results"].append({"row": name, "column": f"{level}, {column}", **value})
+            if learner not in STEPS_OPTION:
+                words = f"eval RUN --seeds {EVAL_SEEDS} --opponent heuristic:{level} --threads 1"
+                how = {"train": train_words(learner, level, 0), "eval": words, "matches": 2 * EVAL_SEEDS}
+                content["checks"][f"{name}: {level}"] = how | {"spread": round(max(spreads), 1)}
+        cpu = {"value": round(mean(times)), "interval": None, "unit": "s"}
+        content["results"].append({"row": name, "column": "CPU [s]", **cpu})
+    file.write_text(laid_out(content), encoding="utf-8")
+    with (RESULTS / "baselines.csv").open("w", encoding="utf-8", newline="") as table:
+        csv.writer(table, lineterminator="\n").writerows(curves)
+
+
+def laid_out(content: dict[str, Any]) -> str:
+    """Return a result file as JSON with a line for each check and each result."""
+    parts = {key: json.dumps(content[key]) for key in ("title", "note")}
+    parts["defaults"] = json.dumps(content["defaults"], indent=2).replace("\n", "\n  ")
+    checks = (f"    {json.dumps(key)}: {json.dumps(how)}" for key, how in content["checks"].items())
+    parts["checks"] = "{\n" + ",\n".join(checks) + "\n  }"
+    parts["results"] = "[\n" + ",\n".join(f"    {json.dumps(result)}" for result in content["results"]) + "\n  ]"
+    return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in parts.items()) + "\n}\n"
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ def test_every_check_is_a_command_of_a_row(echelon):
     code, out, _ = echelon("results", "check", "--json")
     assert code == output.DONE and "champion" in {row["name"] for row in parsed(out)}
     for name, content in results.read_checks().items():
-        rows = {result["row"] for result in content["results"] if result["column"] in results.FIELDS}
+        rows = {check for check, kind in map(results.check_of, content["results"]) if kind in results.FIELDS}
         for row, how in content["checks"].items():
             assert row in rows, name
             assert {how["eval"].split()[0], how.get("train", "train").split()[0]} <= COMMANDS.keys()
