@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,6 +120,7 @@ def test_queue_with_a_killed_node_runs_every_entry_once(cluster, monkeypatch):
 
     def is_empty() -> bool:
         open_queue().revive()
+        time.sleep(1.0)  # a waiting supervisor takes its ticket before the next one is started
         return not order()
 
     wait_for(is_empty)
