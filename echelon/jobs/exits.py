@@ -19,6 +19,8 @@ from echelon.telemetry.log import EventFollower
 LOG_TAIL_BYTES = 8192
 END_BYTES = 1 << 20
 """Bytes at the end of the metrics that are searched for the end record."""
+FAILED, LOST_RANK = 1, 5
+"""Codes of a rank that failed, and of one that lost another; where one has recorded why it failed, the run did."""
 FULL_MB = 1.0
 """Free space below which a disk counts as full [MiB]."""
 OOM_HINT = "the kernel's out-of-memory killer was active; try a lower num_envs or bank_maps, or free memory"
@@ -42,6 +44,8 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
     """
     latest = read_latest(paths.metrics, until=(EventUpdate, EventCheckpoint))
     end = session_end(paths.metrics, earlier_bytes)
+    if returncode == LOST_RANK and end is not None:
+        returncode = FAILED
     number = -returncode if returncode < 0 else 0
     killed = number > 0 and control.NOW in control.stop_requests(paths)
     out_of_memory = oom and number == signal.SIGKILL and not killed

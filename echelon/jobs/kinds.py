@@ -21,8 +21,10 @@ class JobKind:
     has_plan: bool = True
     """Whether it works through a plan; else it waits for people, makes no progress and does not count as running."""
 
-    def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
-        launcher = [RANKS, str(processes)] if processes > 1 else []
+    def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1, nodes: int = 1) -> list[str]:
+        """Return the command of a session with ``processes`` on each of ``nodes``."""
+        count = f"{nodes}x{processes}" if nodes > 1 else str(processes)
+        launcher = [RANKS, count] if nodes * processes > 1 else []
         return [*PYTHON_MODULE, *launcher, self.module, str(run), *arguments]
 
 

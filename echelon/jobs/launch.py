@@ -74,10 +74,9 @@ def launch(
             for folder in (paths.log, paths.control, paths.checkpoints):
                 make_folder(folder)
             write_spec(paths, spec)
-            words = kind.command(paths.root, arguments, processes)
             if launcher:
-                return launchers.submit_run(paths, launcher, words, spec)
-            answer = _spawn(paths, words)
+                return launchers.submit_run(paths, launcher, kind, arguments, spec)
+            answer = _spawn(paths, kind.command(paths.root, arguments, processes))
     except OSError as error:
         raise StartError(f"run folder {str(paths.root)!r} cannot be written: {reason_of(error)}") from error
     except StartError:

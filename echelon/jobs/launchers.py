@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from echelon.files import atomic_write
 from echelon.jobs import control, lock
+from echelon.jobs.kinds import JobKind
 from echelon.jobs.process import session_id
 from echelon.jobs.tickets import PYTHON_MODULE, demand_of, parsed, read_text
 from echelon.jobs.usage import VISIBLE_VARIABLE
@@ -39,9 +40,11 @@ VALUE = re.compile(r"[\w.:/@%+-]+")
 """Value of an option: it becomes a word of a command or a line of a batch script."""
 PASSED = re.compile(r"(ECHELON|OMP|MKL|WARP|TORCH|CUDA)_\w+|PYTHONPATH")
 """Environment variables that a command gets from the process that submits it; the engine chooses the GPUs."""
-NUMBERS = ("cpus", "gpus", "time", "mem")
+NUMBERS = ("cpus", "gpus", "time", "mem", "nodes")
 SLURM_WORDS = ("partition", "account", "qos", "constraint")
 SLURM_FOLDER = ".submitit"
+ONE_TASK = ("--nodes=1", "--ntasks=1")
+"""Options of the step that runs the supervisor, on the first node of its job."""
 SLURM_MINUTES = 1440
 """Default limit of a SLURM job [min]."""
 SLURM_WARNING_S = 300
@@ -67,7 +70,7 @@ class StartError(LaunchError):
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRequest:
-    """A command for one host."""
+    """A command for one host, which may start processes on the other nodes of its job."""
 
     name: str
     command: Sequence[str]
@@ -75,6 +78,7 @@ class LaunchRequest:
     """Runs folder, which all hosts share."""
     cpus: int
     gpus: int
+    nodes: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -98,6 +102,10 @@ class Launcher:
 
     name: str
     options: Mapping[str, str]
+
+    def nodes(self, kind: str) -> int:
+        """Return the nodes of a job: only a training spans several."""
+        return max(1, int(self.options.get("nodes", 1))) if kind == "train" else 1
 
     @property
     def cpus(self) -> int:
@@ -178,6 +186,7 @@ class SlurmEngine:
                 cpus_per_task=request.cpus,
                 signal_delay_s=SLURM_WARNING_S,
                 **({"gpus_per_node": request.gpus} if request.gpus else {}),
+                **({"nodes": request.nodes, "srun_args": ONE_TASK} if request.nodes > 1 else {}),
                 **parameters,
             )
             job = executor.submit(run_command, tuple(request.command), dict(request.environment))
@@ -220,7 +229,7 @@ class _Row:
 
 ENGINES: dict[str, _Row] = {
     "ray": _Row(engine=RayEngine, options=("address", "cpus", "gpus")),
-    "slurm": _Row(engine=SlurmEngine, options=(*SLURM_WORDS, "time", "mem", "cpus", "gpus")),
+    "slurm": _Row(engine=SlurmEngine, options=(*SLURM_WORDS, "time", "mem", "cpus", "gpus", "nodes")),
 }
 """Engines by the name of the launcher and of Echelon's extra."""
 
@@ -287,10 +296,11 @@ def read_placement(paths: RunPaths) -> Placement | None:
     return None
 
 
-def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: "JobSpec") -> None:
+def submit_run(paths: RunPaths, text: str, kind: JobKind, arguments: Sequence[str], spec: "JobSpec") -> None:
     """Submit the start of a run's next session; ``StartError`` where the engine refuses it."""
     device, processes = demand_of(spec.kind, spec.config)
     launcher, session = parse_launcher(text), session_id(paths)
+    command = kind.command(paths.root, arguments, processes, nodes := launcher.nodes(spec.kind))
     engine = open_engine(text)
     control.clear(paths)
     supervisor = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--session", session, str(paths.root)]
@@ -301,6 +311,7 @@ def submit_run(paths: RunPaths, text: str, command: Sequence[str], spec: "JobSpe
             home=paths.root.parent,
             cpus=max(launcher.cpus, processes),
             gpus=launcher.gpus(device, processes),
+            nodes=nodes,
             environment=passed_environment(),
         )
     )

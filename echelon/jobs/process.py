@@ -24,6 +24,8 @@ ENDED = ("zombie", "dead", "")
 STOPPED = ("stopped", "tracing-stop")
 STREAMS = (1, 2)
 SESSION_CHARS = 16
+SUPERVISED = "_ECHELON_RUN"
+"""Variable of a worker: the folder of the run whose supervisor has started it, maybe from another node."""
 MAX_PID = 2**31 - 1
 MAX_HOST_CHARS = 253
 MAX_START_TIME = 1e15

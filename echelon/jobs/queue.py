@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from echelon import runs
 from echelon.files import LOG_FLAGS, atomic_write, error_text, make_folder, open_own
-from echelon.jobs import control, launch, launchers
+from echelon.jobs import control, launch, launchers, lock
 from echelon.jobs.exits import session_end
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import StartError
@@ -141,6 +141,8 @@ def outcome(paths: runs.RunPaths, ticket: Ticket, crashes: Crashes = NO_CRASHES)
         status = job_status(paths)
     except (ValueError, FileNotFoundError):
         return "ended"  # the run was deleted or renamed
+    if lock.is_held(paths.lock):
+        return "running"
     placed = launchers.launch_state(paths)
     if placed in (launchers.PENDING, launchers.ACTIVE):
         return "running"
@@ -206,9 +208,10 @@ def _run(paths: runs.RunPaths, ticket: Ticket, devices: tuple[str, ...], slots: 
     if (kind := KINDS.get(ticket.kind)) is None:
         raise ValueError(f"job is of kind {ticket.kind!r}, expected one of: {', '.join(KINDS)}")
     spec = read_spec(paths)
-    words = kind.command(paths.root, ticket.arguments if is_first else RESUME, launch.processes_of(spec, kind))
+    arguments, processes = ticket.arguments if is_first else RESUME, launch.processes_of(spec, kind)
     if text := Queue(paths.root.parent).settings().launcher:
-        return launchers.submit_run(paths, text, words, spec)
+        return launchers.submit_run(paths, text, kind, arguments, spec)
+    words = kind.command(paths.root, arguments, processes)
     with begin(paths, words, slots=slots, environment=visible_gpus(devices)) as supervisor:
         start_observer(paths)
         supervisor.run()

@@ -135,6 +135,8 @@ def _ended_state(ended: dict[str, Any]) -> tuple[State, str]:
         return "completed", message
     if ended.get("code") == EXIT_CODES["stopped"]:
         return "stopped", message
+    if ended.get("code") == EXIT_CODES["crashed"]:
+        return "crashed", message
     return "failed", message
 
 

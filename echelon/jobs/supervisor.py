@@ -25,7 +25,7 @@ from echelon.jobs.environment import record_environment
 from echelon.jobs.exits import exit_record, oom_kills
 from echelon.jobs.launchers import StartError
 from echelon.jobs.observers import Observers, read_observers
-from echelon.jobs.process import boot_id, identify, identity_from, send_signal, session_id, works_on
+from echelon.jobs.process import SUPERVISED, boot_id, identify, identity_from, send_signal, session_id, works_on
 from echelon.jobs.status import foreign_process, job_status
 from echelon.jobs.tickets import PYTHON_MODULE, Queue, devices_in_use
 from echelon.runs import RunPaths, follow_folder, is_deleted, read_json
@@ -59,7 +59,7 @@ class Supervisor:
         self.paths = paths
         self.command = list(command)
         self._slots = tuple(slots)
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**os.environ, **(environment or {}), SUPERVISED: os.path.realpath(paths.root)}
         self._signal_pipe, wake = os.pipe()
         os.set_blocking(self._signal_pipe, False)
         os.set_blocking(wake, False)

@@ -19,15 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from echelon.files import atomic_write, error_text, make_folder, reason_of
 from echelon.jobs import config_layers, control
 from echelon.jobs.alerts import TrainingAlertRules
+from echelon.jobs.kinds import RANKS
 from echelon.jobs.launchers import StartError
 from echelon.jobs.leave import leave
 from echelon.jobs.memory import require_gpu_memory, require_memory
-from echelon.jobs.process import boot_id, identity_from, is_alive
+from echelon.jobs.process import SUPERVISED, boot_id
 from echelon.jobs.spec import read_spec, write_spec
 from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.jobs.usage import ResourceUsage
@@ -39,12 +38,17 @@ from echelon.training.runtime.threads import thread_environment
 
 PROGRESS_S = 1.0
 """Minimum time between two writes of the progress file [s]."""
+REPEAT_S = 5.0
+"""Time within which another signal is the same request: an engine signals tasks directly and through their parents."""
 LEVEL_ABANDON = 2
 """Stop level at which a job ends at once; at a lower one it completes its update and saves."""
 TRAINING = "training"
+LOST_RANK = ("gloo/transport/", "remote process exited")
+"""Parts of errors of gloo and NCCL about another rank that has ended."""
 FULL_GPU = ("CUDA out of memory", "Failed to allocate")
 """How torch's and Warp's errors of a full GPU begin."""
-COMPLETED, FAILED, STOPPED = 0, 1, 4
+COMPLETED, FAILED, STOPPED, LOST = 0, 1, 4, 5
+"""Exit codes; the last is that of a rank that lost another."""
 UNLOGGED = (events.EventUpdate, events.EventEpisodes)
 """Records too frequent for the log; the metrics contain them."""
 PREPARING = {"maps": "preparing maps"}
@@ -64,7 +68,7 @@ class RunLink:
         self.paths = paths
         self.last: events.Event | None = None
         self._log = log
-        self._signals = 0
+        self._signals, self._signalled = 0, -REPEAT_S
         self._parent = os.getppid()
         self._phase, self._update, self._step = "starting", 0, 0
         self._running_phase = phase
@@ -153,10 +157,11 @@ class RunLink:
             atomic_write(self.paths.progress, json.dumps(row) + "\n", durable=False)
 
     def catch_signals(self) -> None:
-        """Handle SIGTERM and SIGINT as stop requests and ignore SIGHUP."""
+        """Handle SIGTERM and SIGINT as stop requests, repeated ones as one, and ignore SIGHUP."""
 
         def count(*_: object) -> None:
-            self._signals += 1
+            self._signals += time.monotonic() - self._signalled > REPEAT_S
+            self._signalled = time.monotonic()
 
         signal.signal(signal.SIGTERM, count)
         signal.signal(signal.SIGINT, count)
@@ -240,6 +245,10 @@ def log_line(event: events.Event) -> str:
     return f"{stamp} {event.kind} {' '.join(values)}"
 
 
+def is_of_lost_rank(error: BaseException) -> bool:
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in LOST_RANK)
+
+
 def explain(error: BaseException) -> str:
     """Return an exception as one line; other types than ``ValueError`` and ``OSError`` are named."""
     text = " ".join(error_text(error).split())
@@ -250,6 +259,8 @@ def explain(error: BaseException) -> str:
         return f"{cause}; try a lower num_envs, or more ppo.num_minibatches if it failed in an update"
     if isinstance(error, (ValueError, OSError)):
         return text
+    if is_of_lost_rank(error):
+        return f"lost another process of the run: {text.rpartition('] ')[2].partition('. ')[0]}"
     return f"{type(error).__name__}: {text}"
 
 
@@ -257,6 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="echelon.jobs.worker")
     parser.add_argument("run", type=Path, help="run folder")
     parser.add_argument("--resume", help="checkpoint to resume from, or 'latest'")
+    parser.add_argument("--ranks", help="nodes and processes of each, as 2x8; srun starts them")
     return parser
 
 
@@ -265,7 +277,7 @@ def main(
     work: Callable[[RunPaths, RunLink, str | None], None] = train,
     phase: str = TRAINING,
 ) -> int:
-    """Run ``work`` on a run folder, in ``phase`` once started; return 0 completed, 4 stopped, 1 failed."""
+    """Run ``work`` on a run folder, in ``phase`` once started; return an exit code."""
     options = _parser().parse_args(argv)
     faulthandler.enable()
     try:
@@ -281,10 +293,13 @@ def main(
             except Exception as error:
                 traceback.print_exc()
                 message = f"process {rank()}: {explain(error)}" if rank() else explain(error)
+                # the others tell why, or cannot: then the run goes on from its last checkpoint
+                is_lost = is_of_lost_rank(error)
                 with contextlib.suppress(OSError):
-                    (log.append if rank() else link.emit)(events.EventEnd(reason="failed", message=message))
+                    if not is_lost:
+                        (log.append if rank() else link.emit)(events.EventEnd(reason="failed", message=message))
                 print(message, file=sys.stderr, flush=True)
-                return FAILED
+                return LOST if is_lost else FAILED
     except OSError as error:
         print(f"run folder {str(options.run)!r} cannot be written: {reason_of(error)}", file=sys.stderr, flush=True)
         return FAILED
@@ -292,7 +307,7 @@ def main(
 
 
 def start(argv: Sequence[str] | None = None) -> int:
-    """Train as one process of a run; the first one that torchrun or srun starts gets a supervisor, as others have.
+    """Train as one process of a run; the first that torchrun or a job script starts gets a supervisor, as others have.
 
     It holds the run's lock and records processes and end; ``main`` runs below it, with the same environment. torchrun
     and srun get 0 for a stopped run, since they take any other code for a failure.
@@ -300,9 +315,10 @@ def start(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     root = options.run.absolute()
     words = [str(root), *(("--resume", options.resume) if options.resume else ())]
-    if _is_supervised(RunPaths(root)):
+    if os.environ.get(SUPERVISED) == os.path.realpath(root):
         return main(words)
-    code = main(words) if rank() else _supervise(root, words)
+    ranks = [RANKS, options.ranks] if options.ranks else []
+    code = main(words) if rank() else _supervise(root, [*ranks, "echelon.jobs.worker", *words])
     return COMPLETED if code == STOPPED else code
 
 
@@ -313,7 +329,7 @@ def _supervise(root: Path, words: list[str]) -> int:
         paths = OpenRun(root)
         for folder in (paths.log, paths.control, paths.checkpoints):
             make_folder(folder)
-        with supervisor.begin(paths, [*PYTHON_MODULE, "echelon.jobs.worker", *words], slots=()) as found:
+        with supervisor.begin(paths, [*PYTHON_MODULE, *words], slots=()) as found:
             supervisor.start_observer(paths)
             code = found.run()
     except (StartError, OSError) as error:
@@ -322,12 +338,6 @@ def _supervise(root: Path, words: list[str]) -> int:
     if code not in (COMPLETED, STOPPED):
         print((read_json(paths.exit) or {}).get("message", ""), file=sys.stderr, flush=True)
     return code if code >= 0 else FAILED
-
-
-def _is_supervised(paths: RunPaths) -> bool:
-    """Whether the supervisor of the run is an ancestor of this process."""
-    identity = identity_from((read_json(paths.processes) or {}).get("supervisor"))
-    return is_alive(identity) and identity is not None and identity.pid in {p.pid for p in psutil.Process().parents()}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Stand-in of SLURM's commands on one machine: ``sbatch``, ``srun``, ``sacct`` and ``scancel`` over nodes with slots.
+"""Stand-in of SLURM's commands on one machine over nodes with slots; ``scontrol requeue`` only writes its arguments.
 
-A job is a process that waits for a free slot of a node that is up; killing a node kills every process of its jobs at
-once, which then have the state NODE_FAIL.
+A job is a process that waits for a free slot on each of its nodes; a step is the processes of an ``srun``. Killing
+a node kills its processes at once and then the others of its jobs, which have the state NODE_FAIL.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from pathlib import Path
 
 FOLDER_VARIABLE, NODE_VARIABLE = "FAKE_SLURM", "SLURMD_NODENAME"
 POLL_S = 0.05
-COMMANDS = ("sbatch", "srun", "sacct", "scancel")
+STEP_VARIABLE = "SLURM_STEP_ID"
+COMMANDS = ("sbatch", "srun", "sacct", "scancel", "scontrol")
 
 
 def folder() -> Path:
@@ -37,7 +38,7 @@ def read(number: str) -> dict:
     return json.loads((folder() / f"job-{number}.json").read_text())
 
 
-def sbatch(script: str) -> None:
+def sbatch(script: str, *arguments: str) -> None:
     with open(folder() / "counter", "a+") as counter:
         fcntl.flock(counter, fcntl.LOCK_EX)
         counter.write("x")
@@ -46,7 +47,7 @@ def sbatch(script: str) -> None:
     name = re.search(r"--job-name=(\S+)", Path(script).read_text())
     copied = folder() / f"job-{number}.sh"
     copied.write_text(Path(script).read_text())
-    write(number, name=name[1] if name else "", state="PENDING", node="")
+    write(number, name=name[1] if name else "", state="PENDING", node="", arguments=arguments)
     subprocess.Popen(
         [sys.executable, __file__, "run", number], start_new_session=True, stdin=subprocess.DEVNULL,
         stdout=open(folder() / "log", "a"), stderr=subprocess.STDOUT,
@@ -55,45 +56,82 @@ def sbatch(script: str) -> None:
 
 
 def run(number: str) -> None:
-    """Wait for a slot and run the script of a job there."""
-    while (held := free_slot()) is None:
+    """Wait for a slot on each node and run the script of a job on the first."""
+    script = (folder() / f"job-{number}.sh").read_text()
+    count = re.search(r"--nodes=(\d+)", script)
+    while len(held := free_slots(int(count[1]) if count else 1)) == 0:
         if read(number)["state"] != "PENDING":
             return
         time.sleep(POLL_S)
-    node, _ = held
-    script = (folder() / f"job-{number}.sh").read_text()
+    nodes, own = list(held), {FOLDER_VARIABLE: str(folder()), "SLURM_JOB_ID": number}
     output = re.search(r"--output=(\S+)", script)
     log = open(output[1].replace("%j", number), "a") if output else subprocess.DEVNULL
-    write(number, state="RUNNING", node=node)
+    write(number, state="RUNNING", node=nodes[0])
+    sizes = {"SLURM_JOB_NUM_NODES": str(len(nodes)), "SLURM_JOB_NODELIST": ",".join(nodes), "SLURM_CPUS_PER_TASK": "1"}
     child = subprocess.Popen(
-        ["bash", "-c", script], env={**os.environ, NODE_VARIABLE: node, "SLURM_JOB_ID": number}, stdout=log,
-        stderr=subprocess.STDOUT,
+        ["bash", "-c", script, "script", *read(number)["arguments"]],
+        env={**os.environ, **own, **sizes, NODE_VARIABLE: nodes[0]}, stdout=log, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    code = child.wait()
-    failed = (folder() / f"{node}.down").exists()
-    write(number, state="NODE_FAIL" if failed else "COMPLETED" if code == 0 else "FAILED")
+    failed = False
+    while child.poll() is None and not failed:
+        time.sleep(POLL_S)
+        failed = any((folder() / f"{node}.down").exists() for node in nodes)
+    if failed:
+        for _ in range(2):
+            kill(lambda env: own.items() <= env.items() and NODE_VARIABLE in env)
+    write(number, state="NODE_FAIL" if failed else "COMPLETED" if child.wait() == 0 else "FAILED")
 
 
-def free_slot() -> tuple[str, object] | None:
-    """Return a node with a lock on one of its slots; None where every slot is in use."""
+def free_slots(count: int) -> dict[str, object]:
+    """Return ``count`` nodes with a lock on one slot of each; none where there are fewer."""
+    found: dict[str, object] = {}
     for path in sorted(folder().glob("node*.slot*")):
         node = path.name.partition(".")[0]
+        if len(found) == count or node in found or (folder() / f"{node}.down").exists():
+            continue
         held = open(path)
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not (folder() / f"{node}.down").exists():
-                return node, held
-        held.close()
-    return None
+            found[node] = held
+    return found if len(found) == count else {}
 
 
 def srun(*words: str) -> None:
-    rest = list(words)
+    """Run a command as a step: here, or with ``--ntasks`` once on each node of the job.
+
+    A signal reaches every process of the step. A task that ends gives the others ``--wait`` seconds, and the code is
+    the highest of all, 128 and the number for a signal.
+    """
+    rest, options = list(words), {}
     while rest[0].startswith("--"):
-        del rest[: 1 if rest[0] == "--unbuffered" else 2]
-    task = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
-    os.environ.update(task | {"SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": os.environ[NODE_VARIABLE]})
-    os.execvp(rest[0], rest)
+        name, given, value = rest.pop(0).partition("=")
+        options[name] = value if given or name in ("--unbuffered", "--overlap") else rest.pop(0)
+    count, nodes = int(options.get("--ntasks", 1)), os.environ["SLURM_JOB_NODELIST"].split(",")
+    os.environ.update({STEP_VARIABLE: str(os.getpid()), "SLURM_NTASKS": str(count)})
+    task = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+    if count == 1:
+        os.environ.update(task)
+        os.execvp(rest[0], rest)
+    own = {STEP_VARIABLE: str(os.getpid()), FOLDER_VARIABLE: str(folder())}
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, lambda number, _: kill(lambda env: own.items() <= env.items(), number))
+    tasks = []
+    for at, node in enumerate(nodes):
+        task |= {NODE_VARIABLE: node, "SLURM_PROCID": str(at), "SLURM_NODEID": str(at)}
+        tasks.append(subprocess.Popen(rest, env={**os.environ, **task}))
+    deadline = float("inf")
+    while any(child.poll() is None for child in tasks):
+        if any(child.poll() is not None for child in tasks):
+            deadline = min(deadline, time.monotonic() + float(options["--wait"]))
+        if time.monotonic() > deadline:
+            kill(lambda env: own.items() <= env.items())
+        time.sleep(POLL_S)
+    sys.exit(max(128 - child.returncode if child.returncode < 0 else child.returncode for child in tasks))
+
+
+def scontrol(*words: str) -> None:
+    with open(folder() / "requeued", "a") as log:
+        print(*words, file=log)
 
 
 def sacct(*words: str) -> None:
@@ -138,6 +176,11 @@ class Cluster:
         monkeypatch.setenv(FOLDER_VARIABLE, str(root))
         monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
 
+    def signal(self, number: int) -> None:
+        """Signal every process of a step, as SLURM does before the end of a job."""
+        own = {FOLDER_VARIABLE: str(self.root)}
+        kill(lambda env: own.items() <= env.items() and STEP_VARIABLE in env, number)
+
     def kill_node(self, node: str) -> None:
         """Kill every process on a node, which stays down."""
         (self.root / f"{node}.down").touch()
@@ -154,4 +197,4 @@ class Cluster:
 
 
 if __name__ == "__main__":
-    {"sbatch": sbatch, "srun": srun, "sacct": sacct, "scancel": scancel, "run": run}[sys.argv[1]](*sys.argv[2:])
+    {call.__name__: call for call in (sbatch, srun, sacct, scancel, scontrol, run)}[sys.argv[1]](*sys.argv[2:])

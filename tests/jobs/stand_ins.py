@@ -24,6 +24,8 @@ MODULE = "tests.jobs.stand_ins"
 WAITER = (*PYTHON_MODULE, MODULE, "wait")
 UPDATE_S, SLOW_UPDATE_S = 0.02, 60.0
 UPDATE_S_VARIABLE = "ECHELON_TEST_UPDATE_S"
+REAL_VARIABLE = "ECHELON_TEST_REAL"
+"""Where it is set, queued runs have the role ``slow``."""
 POLL_S, ASK_S = 0.05, 0.3
 UPDATE_STEPS, SAVE_EVERY = 100, 3
 
@@ -31,8 +33,8 @@ UPDATE_STEPS, SAVE_EVERY = 100, 3
 class StandIn(JobKind):
     """A kind whose module gets its role, which is its summary, as the first argument."""
 
-    def command(self, run, arguments=(), processes=1):
-        words = super().command(run, arguments, processes)
+    def command(self, run, *options):
+        words = super().command(run, *options)
         at = words.index(self.module) + 1
         return [*words[:at], self.summary, *words[at:]]
 
@@ -182,7 +184,7 @@ def wait(argv: list[str]) -> int:
     ask_often()
     tickets.WAITER = waiter.WAITER = WAITER
     waiter.POLL_S, queue.FOLLOW_S, queue.RETRY_S = POLL_S, POLL_S, 0.2
-    KINDS["train"] = QUEUED
+    KINDS["train"] = SLOW if os.environ.get(REAL_VARIABLE) else QUEUED
     return waiter.main(argv)
 
 

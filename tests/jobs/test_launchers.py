@@ -18,13 +18,16 @@ from echelon.jobs.queue import open_queue
 from echelon.jobs.ranks import free_port
 from echelon.jobs.shards import FOLDER
 from echelon.jobs.status import job_status
+from echelon.rl.checkpoint import latest_valid
 from echelon.runs import RunPaths, list_runs
+from echelon.telemetry.events import EventStart, EventUpdate
+from echelon.telemetry.log import read_events
 from echelon_cli import sweep_job
 from tests.jobs import fake_slurm
 from tests.jobs.conftest import kill_all_jobs, kill_job, process_identity
 from tests.jobs.conftest import wait_for as wait_until
 from tests.jobs.queued import change, count, order, processes, put
-from tests.jobs.stand_ins import ASK_S, SWEEP, UPDATE_S_VARIABLE, WAITER
+from tests.jobs.stand_ins import ASK_S, REAL_VARIABLE, SWEEP, UPDATE_S_VARIABLE, WAITER
 from tests.jobs.test_arena_job import league_store, play_undisturbed, played_matches, start_job  # noqa: F401
 from tests.jobs.test_sweep_worker import table, trained_once, undisturbed_sweep  # noqa: F401
 
@@ -131,6 +134,27 @@ def test_queue_with_a_killed_node_runs_every_entry_once(cluster, monkeypatch):
             assert sessions == ["first"], run.id
     assert any("resumed" in count(run, "sessions") for run in runs if run.id in hit)
     assert {job_status(run).state for run in runs} == {"completed"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cluster", ["slurm"], indirect=True)
+def test_queued_training_on_two_nodes_goes_on_from_its_newest_checkpoint_after_one_is_killed(cluster, monkeypatch):
+    monkeypatch.setattr(tickets, "WAITER", WAITER)
+    monkeypatch.setenv(REAL_VARIABLE, "1")
+    run = put(pause_s=0.2, updates=12)
+    change(launcher=f"{cluster.text},nodes=2")
+    open_queue().revive()
+    wait_for(lambda: len(list(run.checkpoints.glob("step-*"))) >= 2)
+    cluster.kill_node(VICTIM)
+    number = next(cluster.root.glob("job-*.json")).stem.removeprefix("job-")
+    wait_for(lambda: fake_slurm.read(number)["state"] == "NODE_FAIL")
+    saved = latest_valid(run.checkpoints).checkpoint
+    (cluster.root / f"{VICTIM}.down").unlink()
+    wait_for(lambda: job_status(run).state == "completed" and not order())
+    events = read_events(run.metrics)[0]
+    starts = [event for event in events if isinstance(event, EventStart)]
+    assert [(event.num_envs, event.resume) for event in starts] == [(4, ""), (4, saved.path.name)]
+    assert [event.update for event in events if isinstance(event, EventUpdate)][-1] == 12
 
 
 @pytest.mark.slow

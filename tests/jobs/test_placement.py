@@ -17,7 +17,7 @@ from echelon.arena.contest import Pilot
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import MatchRecord
 from echelon.config import EnvConfig
-from echelon.jobs import control, launch, launchers, queue, shards, status
+from echelon.jobs import control, launch, launchers, lock, queue, shards, status
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.launchers import StartError, open_engine, parse_launcher
 from echelon.jobs.process import session_id
@@ -211,6 +211,31 @@ def test_queue_of_a_launcher_starts_every_run_once_though_submissions_are_lost_a
         assert not cluster.start(handle), "a submission that was doubled starts nothing"
     assert cluster.sessions == Counter({run.id: 1 for run in runs}) and cluster.refused >= 2
     assert {job_status(run).state for run in runs} == {"completed"}
+
+
+def test_run_whose_lock_the_queue_sees_on_its_host_is_running_and_not_submitted_again(cluster, monkeypatch):
+    run = put()
+    followers = Followers(cluster, monkeypatch)
+
+    def work() -> None:
+        cluster.start("job-0")
+        held = lock.acquire(run.lock)
+        assert queue.outcome(run, open_queue().ticket(run.id)) == "running"
+        os.close(held)
+        run.exit.write_text(json.dumps({"code": 0}))
+
+    followers.look(work)
+    assert len(cluster.requests) == 1 and order() == []
+
+
+def test_training_on_several_nodes_is_one_job_whose_ranks_span_them_and_other_kinds_have_one(cluster):
+    for kind in ("train", "eval"):
+        spec = JobSpec(kind=kind, config={"device": "cuda", "nproc": 4, "preset": "fake"})
+        launchers.submit_run(create_run(kind), "slurm:nodes=2", KINDS[kind], (), spec)
+    training, evaluation = cluster.requests
+    assert (training.nodes, training.gpus, evaluation.nodes) == (2, 4, 1)
+    words = list(training.command)
+    assert words[words.index("echelon.jobs.ranks") + 1] == "2x4" and "2x4" not in evaluation.command
 
 
 def test_launcher_gets_some_runs_at_a_time(cluster, monkeypatch):
