@@ -183,7 +183,7 @@ def _require_equal(what: str, x: int, y: int) -> None:
 
 
 def bradley_terry(points: ArrayLike, anchor: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return ratings ``[N]`` on the Elo scale and their standard deviations, that of the ``anchor`` 0.
+    """Return ratings ``[N]`` on the Elo scale and their covariances ``[N, N]``; those of the ``anchor`` are 0.
 
     ``points [N, N]`` are those of each row against each column, a draw half a point for both. Each pair that played has
     an additional draw, so that a player who won every match has a rating (Bradley and Terry, 1952).
@@ -200,9 +200,9 @@ def bradley_terry(points: ArrayLike, anchor: int = 0) -> tuple[np.ndarray, np.nd
         information = (np.diag(weights.sum(1)) - weights)[np.ix_(free, free)]
         step = np.linalg.pinv(information) @ (won - games * expected).sum(1)[free]
         strengths[free] += np.clip(step, -1.0, 1.0)
-    deviations = np.zeros(len(won))
-    deviations[free] = np.sqrt(np.diag(np.linalg.pinv(information)))
-    return ELO_SCALE * strengths, ELO_SCALE * deviations
+    covariances = np.zeros((len(won), len(won)))
+    covariances[np.ix_(free, free)] = np.linalg.pinv(information)
+    return ELO_SCALE * strengths, ELO_SCALE**2 * covariances
 
 
 def nash_weights(scores: ArrayLike) -> np.ndarray:

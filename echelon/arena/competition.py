@@ -41,6 +41,7 @@ from echelon.env.referee import WINNERS
 from echelon.files import atomic_write, make_folder
 from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
+from echelon.replay.schema import WORLDS_FOLDER
 from echelon.rl.checkpoint import export_policy_folder, find_checkpoint
 from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
@@ -183,11 +184,13 @@ class Competition:
         """Add a level, or a copy of the policy at ``path``; ``ValueError`` where it cannot play, or none can enter."""
         self._require_open()
         if attacks and attacks not in [entry.name for entry in self.rated]:
-            raise ValueError(f"entry {attacks!r} is not rated here, expected one of: {self._names(self.rated)}")
+            raise ValueError(f"{attacks!r} is no rated entry, expected one of: {names_of(self.rated)}")
         if name in [entry.name for entry in self.entries]:
             raise ValueError(f"entry {name!r} exists, expected another name; choose one with --name")
         if name in heuristic.SKILLS and name != level:
             raise ValueError(f"entry {name!r} has the name of a level, expected another; choose one with --name")
+        if level and (attacks or name != level):
+            raise ValueError(f"entry {name!r} is the level {level}, which enters under this name and attacks none")
         entry = Entrant(name=name, level=level, attacks=attacks)
         if path is not None:
             loaded = self._fitted(name, path)
@@ -204,7 +207,7 @@ class Competition:
         self._require_open()
         gone = [entry for entry in self.entries if name in (entry.name, entry.attacks)]
         if name not in [entry.name for entry in gone]:
-            raise ValueError(f"entry {name!r} does not exist, expected one of: {self._names(self.entries)}")
+            raise ValueError(f"entry {name!r} does not exist, expected one of: {names_of(self.entries)}")
         self.entries = [entry for entry in self.entries if entry not in gone]
         self.save()
         for path in [self.inside(entry.file) for entry in gone if entry.file]:
@@ -218,10 +221,6 @@ class Competition:
     def rated(self) -> list[Entrant]:
         """The entries that are no attackers."""
         return [entry for entry in self.entries if not entry.attacks]
-
-    @staticmethod
-    def _names(entries: Sequence[Entrant]) -> str:
-        return ", ".join(entry.name for entry in entries)
 
     def _copy(self, path: Path, file: str) -> str:
         if path.is_dir():
@@ -243,7 +242,7 @@ class Competition:
             return f"{entry.name} attacks {entry.attacks}, which is not rated here"
         if entry.level or not entry.file:
             fits = entry.level in heuristic.SKILLS and not entry.file and not entry.program
-            fits &= entry.name == entry.level or entry.name not in heuristic.SKILLS
+            fits &= entry.name == entry.level and not entry.attacks
             return "" if fits else f"{entry.name} is no such level"
         try:
             if self.hash_of(entry) != entry.sha256:
@@ -358,14 +357,15 @@ class Competition:
                 sha256=hashlib.sha256(whole).hexdigest(),
             )  # fmt: skip
             self.rows.append(row)
+        shutil.rmtree(self.folder / "matches" / WORLDS_FOLDER, ignore_errors=True)
         lines = [json.dumps(asdict(row)) + "\n" for row in self.rows]
         atomic_write(self.folder / MATCHES, "".join(lines))
 
     def board(self) -> dict[str, Any]:
         """Return ratings with 95 % intervals, ranks, red-team scores, Nash weights, alpha-rank and scores so far.
 
-        A rank is one more than the number of entries whose interval lies above. The red-team score is the highest win
-        rate of the attackers of an entry.
+        A rank is one more than the number of entries that are better with 95 % certainty. The red-team score is the
+        highest win rate of the attackers of an entry.
         """
         rated = self.rated
         at, points = {entry.name: i for i, entry in enumerate(rated)}, np.zeros((len(rated), len(rated)))
@@ -382,8 +382,10 @@ class Competition:
         games = points + points.T
         scores = np.divide(points, games, out=np.full_like(points, 0.5), where=games > 0)
         anchor = at.get(ANCHOR, 0)
-        ratings, deviations = bradley_terry(points, anchor)
-        low, high = ratings - Z_95 * deviations, ratings + Z_95 * deviations
+        ratings, covariances = bradley_terry(points, anchor)
+        variances = np.diag(covariances)
+        gaps = ratings[:, None] - ratings
+        better = gaps > Z_95 * np.sqrt(np.maximum(0.0, variances[:, None] + variances - 2.0 * covariances))
         nash, masses = nash_weights(scores), alpha_rank(scores)
         attackers = [{"name": e.name, "attacks": e.attacks, **attacks[e.name]} for e in self.entries if e.attacks]
         table = [
@@ -391,9 +393,9 @@ class Competition:
                 "name": entry.name,
                 "level": entry.level,
                 "program": entry.program,
-                "rank": 1 + int((low > high[i]).sum()),
+                "rank": 1 + int(better[:, i].sum()),
                 "rating": round(ANCHOR_RATING + ratings[i], 1),
-                "interval": round(Z_95 * deviations[i], 1),
+                "interval": round(Z_95 * float(np.sqrt(variances[i])), 1),
                 "matches": int(games[i].sum()),
                 "points": float(points[i].sum()),
                 "nash": round(float(nash[i]), 4),
@@ -418,6 +420,10 @@ def _red_team(attackers: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return {"attacker": best["name"], "of": len(attackers), "win_rate": win_rate, "interval": [low, high]}
 
 
+def names_of(entries: Sequence[Entrant]) -> str:
+    return ", ".join(repr(entry.name) for entry in entries)
+
+
 def _secret_file(rules: CompetitionRules) -> Path:
     return runs_home() / "competitions" / f"{rules.commitment[:16]}.secret"
 
@@ -436,7 +442,9 @@ def verify(
     """
     c, rules, fixtures = competition, competition.rules, dict(enumerate(competition.fixtures()))
     strange = [text for text in published if text not in (rules.commitment, rules.closed)]
-    said = "as published" if published else "not compared: give what the host published"
+    hashes = {"commitment": rules.commitment, "seal": rules.closed}
+    missing = [name for name, text in hashes.items() if text not in published]
+    said = f"not compared: {' and '.join(missing)}; give what the host published" if missing else "commitment and seal"
     yield "published", said, f"{strange[0]} is neither the commitment nor the seal" if strange else ""
     revealed = hashlib.sha256(rules.secret.encode()).hexdigest() == rules.commitment
     wrong = "the secret is not the one that was committed to" if rules.secret else "the competition has not finished"
@@ -446,14 +454,14 @@ def verify(
     played = {row.number for row in c.rows}
     odd = [row.number for row in c.rows if fixtures.get(row.number) != (row.blue, row.red, row.map)]
     faults = [f"match {odd[0]} is not one of the plan"] if odd else []
-    missing = sorted(fixtures.keys() - played)
-    faults += [f"{len(missing)} missing, the first is match {missing[0]}"] if missing else []
+    left = sorted(fixtures.keys() - played)
+    faults += [f"{len(left)} missing, the first is match {left[0]}"] if left else []
     faults += ["some are listed twice"] if len(played) < len(c.rows) else []
     yield "matches", f"{len(c.rows)} of {len(fixtures)}", ", ".join(faults)
     faults = [fault for row in c.rows if (fault := _recording_fault(c, row, rules.secret if revealed else ""))]
     more = f" ({len(faults)} in all)" if len(faults) > 1 else ""
     yield "recordings", f"{len(c.rows)} files", faults[0] + more if faults else ""
-    yield "ratings", f"of {len(c.entries)} entries", _board_fault(c)
+    yield "ratings", f"of {len(c.rated)} entries", _board_fault(c)
     wanted = max(LEAST_SAMPLE, round(sample * len(c.rows) + 0.5)) if sample else 0
     chosen = random.Random(seed).sample(c.rows, min(len(c.rows), wanted))
     equal, decisions, faults = Counter[str](), Counter[str](), list[str]()

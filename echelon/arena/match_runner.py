@@ -145,13 +145,16 @@ class _MatchLoop:
         self._running: dict[int, Pairing] = {}
         """Running match by environment."""
         self._program = "decision"
-        """What plays a decision: without scripted pilots a shorter program."""
+        """What plays a decision: a shorter program where no scripted pilot plays and nothing is recorded."""
+        self._is_recorded = False
+        """Whether states are recorded, which have the perception of pilots whoever plays."""
         self._decisions = [0] * engine.num_envs
         """Decisions of the running match by environment."""
 
     def run(self, pairings: Sequence[Pairing], recorder: Recorder | None) -> Iterator[MatchResult]:
         """Play all pairings; a ``recorder`` records the matches that start first, which must then be all of them."""
         session, waiting = self.session, deque(pairings)
+        self._is_recorded = recorder is not None
         self._start(range(self.engine.num_envs), waiting)
         recorder = _record(recorder, session, lambda r: r.begin())
         self.engine.prepare(self._program)
@@ -199,7 +202,7 @@ class _MatchLoop:
         if runner is not None:
             seats = {e: (pairing, self.plan.sides(pairing)) for e, pairing in starting.items()}
             runner.start_matches(self.engine, seats)
-        scripted = arrays["script"].any() or (runner is not None and runner.may_need_scripts)
+        scripted = self._is_recorded or arrays["script"].any() or (runner is not None and runner.may_need_scripts)
         self._program = "decision" if scripted else "after_pilots"
         self.engine.clear(mask)
         self.engine.reset(mask=mask)

@@ -16,7 +16,10 @@ async function unpack(path) {
 /** Return why the page cannot start, "" if it can. */
 function obstacle() {
   if (location.protocol === "file:")
-    return "A browser reads no game from a file: run `python -m http.server` in its folder, open http://localhost:8000";
+    return (
+      "A browser reads no game from a file: run `python -m http.server` in its folder (in a competition's, not below), " +
+      "open http://localhost:8000"
+    );
   if (typeof DecompressionStream === "undefined")
     return "This browser lacks DecompressionStream, expected Chrome 80, Firefox 113, Safari 16.4 or newer.";
   return "";

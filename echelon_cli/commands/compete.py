@@ -61,7 +61,9 @@ def enter(
         list[str] | None,
         argument("[PLAYER]...", "Levels, runs, policies, champion or process:COMMAND.", complete_policies),
     ] = None,
-    name: Annotated[str, option("--name", "Name of a single entry; default: the player's.")] = "",
+    names: Annotated[
+        list[str] | None, option("--name", "Name of an entry, repeated for each player; default: the players'.", "NAME")
+    ] = None,
     attacks: Annotated[
         str, option("--attacks", "Enter attackers of this entry, which play it only: its red-team score.", "ENTRY")
     ] = "",
@@ -71,20 +73,30 @@ def enter(
     """Enter players. Policies are copied; the first match fixes the entries."""
     if not players and not remove:
         raise typer.BadParameter("no PLAYER is given, expected at least one, or --remove ENTRY")
-    if name and len(players or ()) != 1:
-        raise typer.BadParameter(f"--name is for one player, got {len(players or ())}; enter them one at a time")
+    if names and len(names) != len(players or ()):
+        raise typer.BadParameter(f"{len(names)} times --name for {len(players or ())} players, expected one for each")
     competition, entered = _open(folder), []
     for gone in remove or ():
         competition.remove(gone)
-    for word in players or ():
+    for number, word in enumerate(players or ()):
         player = find_player(word)
         if player.commander:
             raise typer.BadParameter(f"player {word!r} has a commander, expected a policy, a level or a program")
-        called = name or (player.name if player.path is None or player.is_agent else Path(player.name).name)
+        own = player.name if player.path is None or player.is_agent else Path(player.name).name
+        called = names[number] if names else f"{own} against {attacks}" if attacks else own
         entered.append(competition.enter(called, "" if player.path else player.name, player.path, attacks))
     if as_json:
         return output.show_json([vars(entry) for entry in entered])
-    output.print_line(f"{len(competition.entries)} entries, {len(competition.fixtures())} matches")
+    _show_entries(competition)
+    output.print_line(f"next: {words('compete', 'run', folder)}")
+
+
+def _show_entries(competition: "Competition") -> None:
+    output.show_table(
+        ("entry", "attacks", "file"),
+        [(entry.name, entry.attacks, entry.file or "level") for entry in competition.entries],
+    )
+    output.print_line(f"matches to play: {len(competition.fixtures())}")
 
 
 @app.command("run")
@@ -112,26 +124,31 @@ def run(
     finally:
         signal.signal(signal.SIGINT, before)
     _show(write_board(competition), folder, as_json)
+    if finished and not as_json:
+        output.print_line(f"anyone checks it: {words('compete', 'verify', folder)}")
     return output.DONE if finished else output.STOPPED
 
 
 @app.command("board")
 def board(folder: Folder, as_json: options.Json = False) -> None:
-    """Show the ratings, and write the board's page again."""
+    """Show the ratings, and write the board's page again; before the first match show the entries."""
     from echelon.web.board import write_board
 
-    _show(write_board(_open(folder)), folder, as_json)
+    competition = _open(folder)
+    if competition.rows or as_json:
+        return _show(write_board(competition), folder, as_json)
+    _show_entries(competition)
 
 
 def _show(found: dict[str, Any], folder: Path, as_json: bool) -> None:
-    from echelon.web.board import red_team_text
+    from echelon.web.board import interval_text, red_team_text
 
     if as_json:
         return output.show_json(found)
     rows = sorted(found["entries"], key=lambda row: -row["rating"])
     heads = ("rank", "entry", "rating", "±", "matches", "points", "nash", "alpha-rank")
     cells = [
-        (r["rank"], r["name"], f"{r['rating']:.0f}", f"{r['interval']:.0f}", r["matches"], f"{r['points']:g}",
+        (r["rank"], r["name"], f"{r['rating']:.0f}", interval_text(r), r["matches"], f"{r['points']:g}",
          f"{r['nash']:.3f}", f"{r['alpha_rank']:.3f}")
         for r in rows
     ]  # fmt: skip
@@ -159,20 +176,21 @@ def verify(
     That is rules, entries, plan, recordings, ratings, page, and a sample of the matches, played again.
     """
     from echelon.arena.competition import verify as checks
-    from echelon.web.board import page_fault
+    from echelon.web.board import files_check, page_fault
 
     with output.waiting("checking", quiet=as_json) as show:
         competition = _open(folder)
         found = list(checks(competition, sample, seed, show, published or ()))
         found.insert(0, ("page", "index.html and the viewer's list", page_fault(competition)))
+        found.insert(1, ("other files", *files_check(competition)))
     faults = [name for name, _, wrong in found if wrong]
     if as_json:
         output.show_json([{"check": name, "found": text, "wrong": wrong} for name, text, wrong in found])
         return bool(faults)
-    output.show_table(
-        ("check", "found", "result"),
-        [(name, text, wrong or ("-" if text.startswith("not ") else "ok")) for name, text, wrong in found],
-    )
+    results = [(name, text, wrong or ("-" if text.startswith("not ") else "ok")) for name, text, wrong in found]
+    output.show_table(("check", "found", "result"), results)
     failed = f"{len(faults)} of {len(found)} checks fail: {', '.join(faults)}"
-    output.print_line(failed if faults else "what was checked holds")
+    unchecked = [name for name, _, result in results if result == "-"]
+    left = f"; not checked: {', '.join(unchecked)}" if unchecked else ""
+    output.print_line(failed if faults else f"what was checked holds{left}")
     return bool(faults)

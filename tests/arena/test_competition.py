@@ -11,10 +11,12 @@ import pytest
 from echelon.arena.competition import BOARD, MATCHES, RULES, Competition, verify
 from echelon.config import with_fairness
 from echelon.statistics import ELO_SCALE, bradley_terry
-from echelon.web.board import page_fault, write_board
+from echelon.version import __version__
+from echelon.web.board import files_check, page_fault, write_board
 from tests.arena.policy_files import SMALL, save
 
-GAME = with_fairness(replace(SMALL, max_episode_seconds=5.0), "path")
+GAME = with_fairness(replace(SMALL, max_episode_seconds=11.0), "path")
+"""Its matches last until a first state is recorded."""
 
 
 def play(folder: Path, stops: int = 0) -> Competition:
@@ -139,6 +141,17 @@ def test_the_page_is_that_of_the_matches(cup, tmp_path):
     assert "list of matches, watch/game.json, is not what the matches give" in page_fault(Competition.open(copy))
 
 
+def test_files_that_no_check_reads_are_named(cup, tmp_path):
+    copy = Path(shutil.copytree(cup, tmp_path / "copy"))
+    assert files_check(Competition.open(copy)) == (f"viewer of Echelon {__version__}", "")
+    index = copy / "watch/index.html"
+    index.write_text(index.read_text().replace("</body>", "<script>alert(1)</script></body>"))
+    assert files_check(Competition.open(copy))[0].startswith("not checked: viewer is not that of Echelon ")
+    shutil.copyfile(cup / "watch/index.html", index)
+    (copy / "matches/other.ecr").write_bytes(b"other")
+    assert files_check(Competition.open(copy))[1] == "matches/other.ecr belongs to no entry, match or page"
+
+
 def test_an_attacker_plays_its_target_only_and_is_not_rated(cup):
     c = Competition.open(cup)
     own = [row for row in c.rows if "three" in (row.blue, row.red)]
@@ -152,11 +165,14 @@ def test_an_attacker_plays_its_target_only_and_is_not_rated(cup):
     assert found == [None, None, None, {"attacker": "three", "of": 1, "win_rate": 50.0, "interval": [9.5, 90.5]}]
     page = (cup / "index.html").read_text()
     assert 'id="three-two"' in page and 'href="#three-two"' in page and "Red team" in page
-    with pytest.raises(ValueError, match="entry 'three' is not rated here, expected one of: easy, medium, one, two"):
-        replace(c, rules=replace(c.rules, closed="")).enter("four", "hard", None, attacks="three")
+    unsealed = replace(c, rules=replace(c.rules, closed=""))
+    with pytest.raises(ValueError, match="'three' is no rated entry, expected one of: 'easy', 'medium', 'one', 'two'"):
+        unsealed.enter("four", "hard", None, attacks="three")
+    with pytest.raises(ValueError, match="entry 'Hard' is the level hard, which enters under this name and attacks"):
+        unsealed.enter("Hard", "hard", None)
 
 
-def test_ranks_count_the_entries_whose_interval_lies_above(cup):
+def test_ranks_count_the_entries_that_are_better(cup):
     c = Competition.open(cup)
     rows = [row for row in c.rows * 40 if "three" not in (row.blue, row.red)]
     c.rows = [replace(row, winner={row.blue: "blue", row.red: "red"}.get("one", "draw")) for row in rows]
@@ -169,7 +185,7 @@ def test_a_removed_entry_takes_its_attackers_and_files(home, tmp_path):
     c = Competition.init(tmp_path / "cup", "cup", GAME, 1)
     for name, seed, attacks in (("one", 1, ""), ("two", 2, ""), ("three", 3, "two")):
         c.enter(name, "", save(tmp_path / name, seed, env=GAME), attacks)
-    with pytest.raises(ValueError, match="entry 'four' does not exist, expected one of: one, two, three"):
+    with pytest.raises(ValueError, match="entry 'four' does not exist, expected one of: 'one', 'two', 'three'"):
         c.remove("four")
     c.remove("two")
     assert [entry.name for entry in Competition.open(tmp_path / "cup").entries] == ["one"]
@@ -194,17 +210,21 @@ def test_a_stopped_competition_goes_on(cup, home, tmp_path, monkeypatch):
 
 def test_ratings_are_the_odds_of_winning_and_their_intervals_cover():
     points = np.array([[0.0, 750.0], [250.0, 0.0]])
-    ratings, deviations = bradley_terry(points, 1)
-    assert ratings[1] == deviations[1] == 0.0
+    ratings, covariances = bradley_terry(points, 1)
+    assert ratings[1] == covariances[1, 1] == covariances[0, 1] == 0.0
     assert ratings[0] == pytest.approx(ELO_SCALE * np.log(750.5 / 250.5)) == pytest.approx(190, abs=1.0)
     one_sided, _ = bradley_terry(np.array([[0.0, 10.0, 10.0], [0.0, 0.0, 10.0], [0.0, 0.0, 0.0]]), 1)
     assert np.isfinite(one_sided).all() and one_sided[0] > one_sided[1] > one_sided[2]
     rng, true, covered = np.random.default_rng(0), np.array([0.0, 100.0, -150.0, 300.0]), 0
+    differences = 0
     chances = 1.0 / (1.0 + np.exp((true[None] - true[:, None]) / ELO_SCALE))
     for _ in range(200):
         won = np.triu(rng.binomial(40, chances), 1)
         drawn = won + np.tril((40 - won.T), -1)
         np.fill_diagonal(drawn, 0)
-        found, deviation = bradley_terry(drawn)
-        covered += int((np.abs(found - true)[1:] < 1.96 * deviation[1:]).sum())
-    assert 0.92 < covered / 600 < 0.98
+        found, between = bradley_terry(drawn)
+        errors, variance = found - true, np.diag(between)
+        covered += int((np.abs(errors)[1:] < 1.96 * np.sqrt(variance[1:])).sum())
+        apart = np.abs(errors[1] - errors[3]) < 1.96 * np.sqrt(variance[1] + variance[3] - 2 * between[1, 3])
+        differences += int(apart)
+    assert 0.92 < covered / 600 < 0.98 and 0.91 < differences / 200 < 0.99
