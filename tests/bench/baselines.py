@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -48,6 +49,10 @@ COLUMNS = {"mean": "win_rate", "sampled": "sampled_win_rate"}
 
 def task(level: str) -> str:
     return f"5v5-{level}-v1"
+
+
+def training_file(folder: Path, learner: str, level: str, seed: int) -> Path:
+    return folder / f"{learner}-{level}-{seed}.json"
 
 
 def train_words(learner: str, level: str, seed: int) -> str:
@@ -129,15 +134,19 @@ def record(file: Path, program: str, arguments: list[str]) -> None:
 
 
 def write(folder: Path) -> None:
-    """Write the results of the trainings in ``folder``: means over seeds, curves, and commands that repeat them."""
+    """Write means over the seeds that ``folder`` has complete, their curves, and commands that repeat them."""
+    names = {seed: [training_file(folder, *each, seed) for each in product(NAMES, LEVELS)] for seed in range(SEEDS)}
+    complete = [seed for seed, files in names.items() if all(file.exists() for file in files)]
+    if not complete:
+        sys.exit(f"folder '{folder}' has no seed with all {len(NAMES) * len(LEVELS)} trainings; run it without --write")
     file = RESULTS / "baselines.json"
     content = json.loads(file.read_text(encoding="utf-8")) | {"checks": {}, "results": []}
+    content["defaults"]["seeds"] = f"training {complete[0]} to {complete[-1]}; {EVAL_SEEDS} held-out seeds, both sides"
     curves = [HEAD]
     for learner, name in NAMES.items():
         times = []
         for level in LEVELS:
-            files = [(seed, folder / f"{learner}-{level}-{seed}.json") for seed in range(SEEDS)]
-            found = {seed: json.loads(file.read_text()) for seed, file in files if file.exists()}
+            found = {seed: json.loads(training_file(folder, learner, level, seed).read_text()) for seed in complete}
             times += [training["cpu_s"] for training in found.values()]
             curves += [(learner, task(level), seed, *row) for seed, each in found.items() for row in each["curve"]]
             spreads = [0.0]
@@ -176,15 +185,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.write:
         return write(options.folder)
-    for seed in range(SEEDS):
-        for level in LEVELS:
-            for learner in NAMES:
-                train(options.folder, learner, level, seed)
+    for seed, level, learner in product(range(SEEDS), LEVELS, NAMES):
+        train(options.folder, learner, level, seed)
 
 
 def train(folder: Path, learner: str, level: str, seed: int) -> None:
     """Train unless its file exists."""
-    file = folder / f"{learner}-{level}-{seed}.json"
+    file = training_file(folder, learner, level, seed)
     if file.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
