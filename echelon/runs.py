@@ -132,6 +132,8 @@ class RunPaths:
     """Copy of the policy that teaches, so that a resumed run has the same teacher."""
     champion = RunFile("champion.safetensors")
     """Copy of the policy ``opponents.champion``, likewise."""
+    policies = RunFile("policies")
+    """Policies of a cluster's league, named by the hash of their contents."""
     replays = RunFile("replays")
     trace = RunFile("profile", "trace.json")
     """Profile of a few updates for chrome://tracing or Perfetto."""

@@ -94,6 +94,10 @@ class LeagueDesk:
         except (OSError, ValueError) as error:
             return None, [*warnings, f"snapshot could not be submitted to the league: {error_text(error)}"]
 
+    def locate(self, path: str) -> str:
+        """Return where a policy of the league can be read."""
+        return path
+
     def player(self, folder: Path) -> BatchPlayer | None:
         """Return what plays the matches; None plays them here."""
         return None
@@ -134,7 +138,9 @@ class LeagueDesk:
 
     def _play(self, store: Store, job: str, config: ArenaConfig, callbacks: RoundCallbacks) -> bool:
         folder = self.path.parent / FOLDER
-        return play_rounds(store, job, config, folder, callbacks, player=self.player(folder))
+        player = self.player(folder)
+        config = replace(config, device=player.device) if player else config
+        return play_rounds(store, job, config, folder, callbacks, player=player)
 
 
 def _note_retired(store: Store, found: Mapping[str, bool]) -> None:

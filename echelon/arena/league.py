@@ -362,15 +362,15 @@ def run_entries(league: League, run: str) -> list[LeagueEntry]:
     return [e for e in league.entries.values() if e.meta.get("run") == run and e.kind != "exploiter"]
 
 
-def find_target(league: League, target: str, seed: int) -> LeagueEntry:
-    """Return the target of an exploiter: an entry, the newest of a run, or a commander sampled by ``seed``.
+def find_target(league: League, target: str, seed: int, what: str = "opponents.league.target") -> LeagueEntry:
+    """Return the entry that ``what`` names: an entry, the newest of a run, or a commander sampled by ``seed``.
 
     Raises ``ValueError`` if there is none or more than one.
     """
     if target == ANY_COMMANDER:
         commanders = league.top_commanders(len(league.entries))
         if not commanders:
-            raise ValueError("opponents.league.target is 'commander', but the league has none")
+            raise ValueError(f"{what} is 'commander', but the league has none")
         return random.Random(seed).choice(commanders)
     entries = list(league.entries.values())
     found = [league.entry(i) for i in entries_called(target, {e.entry_id: e.names for e in entries})]
@@ -379,5 +379,5 @@ def find_target(league: League, target: str, seed: int) -> LeagueEntry:
         found = [max(run_entries(league, run), key=lambda e: e.meta.get("update", 0))]
     if len(found) != 1:
         names = ", ".join(sorted(policy_name(e.name) for e in found or entries)) or "no entry"
-        raise ValueError(f"opponents.league.target is {target!r}, expected one of: {names}")
+        raise ValueError(f"{what} is {target!r}, expected one of: {names}")
     return found[0]

@@ -17,6 +17,8 @@ LADDER: tuple[PilotSkill, ...] = ("trivial", "easy", "medium", "hard", "expert")
 """Levels of the scripted pilots, weakest first."""
 EvalSkill = Literal["hardest", "champion", "trivial", "easy", "medium", "hard", "expert"]
 """Opponent of an evaluation: a level, hardest for ``OpponentConfig.hardest_level``, or ``opponents.champion``."""
+CLUSTER = "ray"
+"""Value of ``opponents.league.path`` for the league of a Ray cluster."""
 DEFAULT_LEVEL: PilotSkill = "medium"
 """Level that evaluates a run without scripted opponents."""
 
@@ -92,7 +94,7 @@ class LeagueConfig:
     __pydantic_config__ = STRICT
 
     path: str = ""
-    """League file; empty uses league.db beside the run folder."""
+    """League file; empty uses league.db beside the run folder, ray that of the head of this machine's Ray cluster."""
     commanders: Count = 8
     """Highest-rated commanders that opponents are sampled from."""
     candidates: Count = 4

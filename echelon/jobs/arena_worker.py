@@ -60,11 +60,11 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
     config = validated(ArenaConfig, read_spec(paths).config["arena"])
     with worker.loading():
+        from echelon.arena.ray_matches import RayHosts, connect
         from echelon.arena.rounds import RoundCallbacks, play_rounds
         from echelon.arena.store import Store, league_path
         from echelon.arena.submit import league_env_config
-        from echelon.jobs.launchers import parse_launcher
-        from echelon.jobs.ray_matches import RayHosts
+        from echelon.jobs.launchers import parse_launcher, passed_environment
         from echelon.jobs.shards import Hosts
 
     def on_replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
@@ -85,8 +85,10 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     with Store(league_path(paths.root.parent)) as store, _join_processes(config) as (process_group, config):
         launcher = parse_launcher(config.launcher) if config.launcher else None
         player = None
-        if launcher is not None:
-            player = RayHosts(paths, launcher) if launcher.name == "ray" else Hosts(paths)
+        if launcher is not None and launcher.name == "ray":
+            player = RayHosts(connect(passed_environment()), paths.replays, launcher.cpus)
+        elif launcher is not None:
+            player = Hosts(paths)
         device = player.device if player else config.device
         if player is None:
             # a pair plays its seeds from both sides

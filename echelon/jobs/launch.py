@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from echelon.config.opponents import CLUSTER
 from echelon.files import LOG_FLAGS, fsync, make_folder, open_own, reason_of
 from echelon.jobs import control, launchers, lock
 from echelon.jobs.exits import last_line
@@ -111,7 +112,7 @@ def require_own_league(paths: RunPaths, spec: JobSpec) -> None:
     from echelon.jobs.config_layers import flatten
 
     path = flatten(spec.config).get(LEAGUE_KEY) if spec.kind == "train" else ""
-    if not path:
+    if not path or path == CLUSTER:
         return
     from echelon.arena.store import league_path
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from echelon.arena.ray_league import RemoteDesk
 from echelon.arena.standings import policy_path
 from echelon.closing import Closing
 from echelon.config import RunConfig, env_signature
@@ -27,7 +28,7 @@ from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import Checkpoint
 from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, check_dimensions
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunNotFoundError, RunPaths, read_json
 from echelon.telemetry.events import Event, EventAlert, EventRating, EventStart
 from echelon.training import checkpoint as checkpoints
 from echelon.training.batch_options import Episodes, Maps, Pilots
@@ -37,7 +38,7 @@ from echelon.training.curriculum import Curriculum
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.evaluator import Evaluator, best_evaluation
 from echelon.training.opponents.fixed import load_champion
-from echelon.training.opponents.league_client import LeagueClient
+from echelon.training.opponents.league_client import LeagueClient, open_desk
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.pool import OpponentMix, assign_sides
 from echelon.training.opponents.runner import OpponentRunner
@@ -150,6 +151,7 @@ class Session(Closing):
         self.ema = WeightAverage(self.policy, config.ppo.ema_decay)
         if seeds.rank is not None:
             process.seed_everything(seeds.rank)
+        self.desk = open_desk(config.opponents.league.path, run_dir)
         self.source, ppo = self._build_opponent_source(seeds.opponents), config.ppo
         self.opponents = OpponentRunner(
             self.env, self.source, self.pool, seed=seeds.opponents, amp=ppo.amp, capture=ppo.capture
@@ -228,7 +230,7 @@ class Session(Closing):
         """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
             sizes = self.env.sizes.obs_dim, self.env.sizes.action_dim
-            weights, state = initial_weights(policy_path(self.config.start_from, "start_from"), *sizes)
+            weights, state = initial_weights(self._policy_path(self.config.start_from, "start_from"), *sizes)
             self.ema.load_state_dict(weights, {})
             self.trainer.start_from(state)
         self.snapshot()
@@ -281,7 +283,10 @@ class Session(Closing):
         if not self.group.is_main:
             return []
         scale = {RETURN_STATISTICS: plain_statistics(self.trainer.return_normalizer.state_dict())}
-        return self.league.submit(self.ema.policy, self.manifest() | scale, should_stop)
+        events = self.league.submit(self.ema.policy, self.manifest() | scale, should_stop)
+        if self.league.is_lost:
+            counters.submitted_update = -1
+        return events
 
     def update_league(self, should_stop: Callable[[], bool]) -> list[Event]:
         """Submit to and refresh from the league where due after this update; return the events to emit."""
@@ -530,8 +535,9 @@ class Session(Closing):
         champion = None
         if cfg.mix.champion > 0 or self.config.eval_level is None:
             stored = None if self.run_dir is None else RunPaths(Path(self.run_dir)).champion
-            options = {"stores": self.group.is_main}
-            champion = load_champion(self.config.env, self.device, cfg.champion, stored, **options)
+            champion = load_champion(
+                self.config.env, self.device, cfg.champion, stored, stores=self.group.is_main, find=self._policy_path
+            )
         if not cfg.mix.uses_league:
             return OpponentMix(cfg, seed, self._build_policy, champion)
 
@@ -550,8 +556,17 @@ class Session(Closing):
         if not isinstance(self.source, LeagueSource):
             return None
         return LeagueClient(
-            self.config, self.run_dir, self.source, self.opponents, self.group, device=self.device, threads=self.threads
+            self.config, self.desk, self.source, self.opponents, self.group, device=self.device, threads=self.threads
         )
+
+    def _policy_path(self, name: str, what: str) -> Path:
+        """Return the path of a policy of this machine, or of the cluster's league."""
+        try:
+            return policy_path(name, what)
+        except RunNotFoundError:
+            if not isinstance(self.desk, RemoteDesk):
+                raise
+            return self.desk.find(name, what)
 
     def _state(self) -> dict[str, Any]:
         counters = {**asdict(self.counters), "saved_update": self.counters.update}

@@ -1,6 +1,7 @@
 """Export policies as files, which ``echelon.rl.weights`` loads, and keep those of other runs with a run."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,16 @@ def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path)
 
 
 def kept_policy(
-    field: str, value: str, name: str, stored: Path | None, device: torch.device | str = "cpu", *, stores: bool = True
+    field: str,
+    value: str,
+    name: str,
+    stored: Path | None,
+    device: torch.device | str = "cpu",
+    *,
+    stores: bool = True,
+    find: Callable[[str, str], Path] = policy_path,
 ) -> LoadedPolicy:
-    """Return the policy ``name`` of a configuration field: the copy in the run folder, else that of its path.
+    """Return the policy ``name`` of a configuration field: the copy in the run folder, else that which ``find`` finds.
 
     It is then copied there: the run that it is of may train on and delete its checkpoints, and a resumed learner needs
     the same one. Raises ``ValueError`` in one line where neither can be read.
@@ -68,7 +76,7 @@ def kept_policy(
             found = None  # a damaged copy is written again
         if found is not None and found.meta.get(SOURCE) == value:
             return found
-    path = policy_path(name, field)
+    path = find(name, field)
     try:
         loaded = load_policy(path, device)
     except (ValueError, OSError) as error:

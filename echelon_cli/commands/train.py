@@ -1,5 +1,6 @@
 """``echelon train``: start or resume a run in the background and follow it until it ends or the user detaches."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
@@ -7,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 from echelon import champion
 from echelon.config import MIX_PROFILES, RunConfig
 from echelon.config.learner import POLICY_TEACHER, SCRIPTED_TEACHER
-from echelon.config.opponents import PilotSkill
+from echelon.config.opponents import CLUSTER, PilotSkill
 from echelon.jobs.config_layers import DEFAULT_PRESET, FILE, ConfigError, ResolvedConfig, resolve
 from echelon.jobs.spec import JobSpec, new_spec
 from echelon.jobs.status import job_status
-from echelon.runs import RunPaths, create_run
+from echelon.runs import RunNotFoundError, RunPaths, create_run
 from echelon_cli import job, options, output
 from echelon_cli.options import (
     complete_devices,
@@ -84,9 +85,12 @@ def train(
     }
     overrides = {key: value for key, value in given.items() if value is not None}
     overrides |= overrides_of(assignments)
+    # an entry of a cluster's league may be unknown here
+    elsewhere = [RunNotFoundError] if overrides.get("opponents.league.path") == CLUSTER else []
     for key in ("start_from", "opponents.champion"):
         if overrides.get(key) not in (None, "", champion.NAME):
-            overrides[key] = str(readable_policy(str(overrides[key]), key))
+            with contextlib.suppress(*elsewhere):
+                overrides[key] = str(readable_policy(str(overrides[key]), key))
     if overrides.get("teacher.policy"):
         overrides["teacher.policy"] = teacher_reference(str(overrides["teacher.policy"]))
     file = config

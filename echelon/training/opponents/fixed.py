@@ -1,6 +1,6 @@
 """Opponents that training does not change: fixed policies, opponents given by name, and the champion in the box."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -67,6 +67,7 @@ def load_champion(
     stored: Path | None = None,
     *,
     stores: bool = True,
+    find: Callable[[str, str], Path] = policy_path,
 ) -> LoadedPolicy:
     """Return the policy ``name``, the shipped champion or that of ``opponents.champion``, which a run keeps.
 
@@ -77,7 +78,7 @@ def load_champion(
         if name == champion.NAME:
             loaded = load_policy(champion.FOLDER, device)
         else:
-            loaded = kept_policy("opponents.champion", name, name, stored, device, stores=stores)
+            loaded = kept_policy("opponents.champion", name, name, stored, device, stores=stores, find=find)
     found, expected = (interface_of(cfg, layout.obs_dim(cfg)) for cfg in (env, env_config_of(loaded.meta)))
     if found != expected:
         described = "{0[1]} layout, {0[0]} columns".format

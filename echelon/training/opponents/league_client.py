@@ -14,12 +14,15 @@ import torch
 from echelon.arena.config import ArenaConfig
 from echelon.arena.desk import LeagueDesk, Submission
 from echelon.arena.league import League
+from echelon.arena.ray_league import RayCalls, RemoteDesk
 from echelon.arena.store import league_path
 from echelon.arena.submit import signature_of
 from echelon.config import RunConfig
+from echelon.config.opponents import CLUSTER
 from echelon.config.seeds import EVAL_SEED_BASE, folded
 from echelon.files import error_text
 from echelon.rl.build import FlatPolicy
+from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.runner import OpponentRunner
@@ -30,13 +33,22 @@ LEAGUE_ERRORS = (OSError, ValueError, KeyError)
 """Raised if a league cannot be read or no longer contains the target."""
 
 
+def open_desk(path: str, run_dir: os.PathLike[str] | None) -> LeagueDesk | RemoteDesk | None:
+    """Return the desk of ``opponents.league.path``; None without that and a run folder."""
+    if path == CLUSTER:
+        return RemoteDesk(RunPaths(Path(run_dir or ".")).policies, RayCalls())
+    if path or run_dir is not None:
+        return LeagueDesk(Path(path).absolute() if path else league_path(Path(run_dir or ".").parent))
+    return None
+
+
 class LeagueClient:
     """One run in one league."""
 
     def __init__(
         self,
         config: RunConfig,
-        run_dir: os.PathLike[str] | None,
+        desk: LeagueDesk | RemoteDesk | None,
         source: LeagueSource,
         runner: OpponentRunner,
         group: ProcessGroup,
@@ -44,13 +56,14 @@ class LeagueClient:
         device: torch.device,
         threads: int,
     ) -> None:
-        self.config, self.source, self.runner, self.group = config, source, runner, group
+        if desk is None:
+            raise ValueError("run_dir is None, expected a run folder; a league needs one, or opponents.league.path")
+        self.config, self.desk, self.source, self.runner, self.group = config, desk, source, runner, group
         self.device, self.threads = device, threads
         self.options = config.opponents.league
-        path = self.options.path
-        if run_dir is None and not path:
-            raise ValueError("run_dir is None, expected a run folder; a league needs one, or opponents.league.path")
-        self.desk = LeagueDesk(Path(path).absolute() if path else league_path(Path(run_dir or ".").parent))
+        self.is_lost = False
+        """Whether the league was out of reach when it was asked last."""
+        source.locate = desk.locate
         self._refreshes = 0
 
     def join(self, game: dict[str, Any]) -> None:
@@ -69,6 +82,7 @@ class LeagueClient:
             raise read
         assert read is not None
         league, results = read
+        self.is_lost = False
         self.source.update_from(League.from_dict(league), self.runner.names, results)
 
     def _read(self) -> tuple[dict[str, Any], dict[str, list[int]]] | Exception:
@@ -85,9 +99,14 @@ class LeagueClient:
         try:
             self.refresh()
         except LEAGUE_ERRORS as error:
-            self.source.notices.append(
-                f"league could not be read again, its previous entries stay opponents: {error_text(error)}"
+            self.source.notices += self._report(
+                "league could not be read again, its previous entries stay opponents", error
             )
+
+    def _report(self, text: str, error: Exception) -> list[str]:
+        """Return the message of an error; none if the league was out of reach already."""
+        was_lost, self.is_lost = self.is_lost, isinstance(error, ConnectionError)
+        return [] if was_lost and self.is_lost else [f"{text}: {error_text(error)}"]
 
     def set_episodes(self, episodes: int) -> None:
         """Count refreshes from this number of episodes, after a resume."""
@@ -118,7 +137,11 @@ class LeagueClient:
         began = time.perf_counter()
         position = {"update": manifest["update"], "global_step": manifest["global_step"]}
         submission = self._submission(policy, manifest)
-        facts, warnings = self.desk.submit(submission, should_stop)
+        try:
+            facts, warnings = self.desk.submit(submission, should_stop)
+            self.is_lost = False
+        except ConnectionError as error:
+            facts, warnings = None, self._report("snapshot could not be submitted to the league", error)
         events: list[Event] = []
         if facts is not None:
             fields: dict[str, Any] = {**position, **facts, "target": submission.target}

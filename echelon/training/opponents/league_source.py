@@ -9,7 +9,7 @@ reads and writes the league itself.
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -73,6 +73,8 @@ class LeagueSource(OpponentMix):
         self._pinned: set[str] = set()
         """Ids of the entries in use."""
         self._check_policy, self._device = check_policy, device
+        self.locate: Callable[[str], str] = str
+        """Returns where the policy of an entry can be read, by the path that the league has for it."""
 
     def update_from(
         self, league: League, in_use: Collection[str] = (), results: Mapping[str, Sequence[int]] | None = None
@@ -245,7 +247,8 @@ class LeagueSource(OpponentMix):
         try:
             self._pinned_policy(entry)
         except (ValueError, OSError) as error:
-            self.notices.append(f"opponent {name!r} is no longer sampled: {error_text(error)}")
+            if not isinstance(error, ConnectionError):  # which the next read of the league reports
+                self.notices.append(f"opponent {name!r} is no longer sampled: {error_text(error)}")
             self._entries.pop(name, None)
             self._former.pop(name, None)
             self._exploiters.discard(name)
@@ -263,7 +266,9 @@ class LeagueSource(OpponentMix):
     def _load(self, entry: LeagueEntry) -> FlatPolicy:
         # a new network draws its initial weights, which must not advance the generator of training
         with torch.random.fork_rng(devices=[]):
-            return self._check_policy(load_pilot(entry_pilot(entry), self._device, self._signature))
+            pilot = entry_pilot(entry)
+            pilot = replace(pilot, path=self.locate(pilot.path))
+            return self._check_policy(load_pilot(pilot, self._device, self._signature))
 
 
 def entries_by_name(pool: Collection[LeagueEntry], known: Mapping[str, LeagueEntry]) -> dict[str, LeagueEntry]:

@@ -1,9 +1,8 @@
-"""Matches of an arena job on the nodes of a Ray cluster, which share no file system.
+"""Matches on the nodes of a Ray cluster, which share no file system.
 
-Policies travel through Ray's object store, once to each node. Results and recordings come back as values, and the arena
-job alone writes the league. A node that goes down costs the matches that it was playing, which Ray gives to another;
-storing a result twice changes nothing. The arena job itself runs on a node of the cluster and goes on after its restart
-with the matches without a result.
+Policies travel through Ray's object store, once to each node. Results and recordings come back as values, and only the
+process that plays a round writes the league. A node that goes down costs the matches that it was playing, which Ray
+gives to another; storing a result twice changes nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.jobs.launchers import Launcher, StartError, one_line, passed_environment
-from echelon.runs import HOME_VARIABLE, RunPaths
+from echelon.files import error_text
+from echelon.runs import HOME_VARIABLE
 
 if TYPE_CHECKING:
     from echelon.arena.batches import MatchBatch, Played, Take
@@ -24,8 +23,30 @@ if TYPE_CHECKING:
 PART = 16
 """Most matches of a task: what a node that goes down costs."""
 POLL_S = 0.5
+MAX_CHARS = 300
 Files = dict[str, bytes]
 """Contents by path below a folder; "" is a file in the folder's place."""
+
+
+def connect(environment: Mapping[str, str] | None = None, **options: Any) -> Any:
+    """Return the package ``ray``, connected to the cluster of this machine, for tasks with these variables.
+
+    ``ConnectionError`` where Ray is missing, or no cluster runs here.
+    """
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError as error:
+        raise ConnectionError(f"ray is not installed ({error}); try: pip install 'echelon[ray]'") from None
+    if environment:
+        passed = {name: value for name, value in environment.items() if name != HOME_VARIABLE}
+        options["runtime_env"] = {"env_vars": passed}
+    try:
+        if not ray.is_initialized():
+            ray.init("auto", log_to_driver=False, **options)
+    except (OSError, RuntimeError, ValueError) as error:
+        text = " ".join(error_text(error).split())[:MAX_CHARS]
+        raise ConnectionError(f"ray does not run on this machine: {text}; start it with: ray start") from None
+    return ray
 
 
 class RayHosts:
@@ -33,18 +54,9 @@ class RayHosts:
 
     device = "cpu"
 
-    def __init__(self, arena: RunPaths, launcher: Launcher) -> None:
-        """``StartError`` where Ray is missing, or no cluster runs here."""
-        try:
-            self._ray = importlib.import_module("ray")
-        except ImportError as error:
-            raise StartError(f"launcher ray is not installed ({error}); try: pip install 'echelon[ray]'") from None
-        names = {name: value for name, value in passed_environment().items() if name != HOME_VARIABLE}
-        try:
-            self._ray.init("auto", runtime_env={"env_vars": names}, log_to_driver=False, ignore_reinit_error=True)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise StartError(f"ray does not run on this machine: {one_line(error)}; start it with: ray start") from None
-        self._arena, self._cpus = arena, launcher.cpus
+    def __init__(self, ray: Any, folder: Path, cpus: int) -> None:
+        """``folder`` gets the replays; a part takes ``cpus`` cores of a node."""
+        self._ray, self._folder, self._cpus = ray, folder, cpus
 
     def __call__(
         self, batch: MatchBatch, take: Take, on_status: Callable[[str], object], should_stop: Callable[[], bool]
@@ -56,7 +68,7 @@ class RayHosts:
         playing = {name for fixture in batch.fixtures for name in (fixture.blue, fixture.red)}
         pilots = {name: pilot for name, pilot in batch.pilots.items() if name in playing}
         policies = {name: self._ray.put(read_files(Path(p.path))) for name, p in pilots.items() if p.path}
-        task = self._ray.remote(num_cpus=self._cpus, max_retries=-1)(play_part)
+        task = self._ray.remote(num_cpus=self._cpus, max_retries=-1, scheduling_strategy="SPREAD")(play_part)
         sent = replace(batch, pilots={name: replace(pilot, path="") for name, pilot in pilots.items()}, fixtures=[])
         threads = batch.config.threads or self._cpus
         parts = [batch.fixtures[first : first + PART] for first in range(0, len(batch.fixtures), PART)]
@@ -73,8 +85,8 @@ class RayHosts:
                 return Played(stopped=True, replays=replays, warnings=warnings)
             ended, waiting = self._ray.wait(waiting, timeout=POLL_S)
             for results, recorded, files, told in self._ray.get(ended):
-                write_files(self._arena.replays, files)
-                replays |= {number: self._arena.replays / name for number, name in recorded.items()}
+                write_files(self._folder, files)
+                replays |= {number: self._folder / name for number, name in recorded.items()}
                 warnings += told
                 for number, record in results.items():
                     take(number, MatchRecord(**record))
