@@ -254,7 +254,7 @@ class RunConfig:
     start_from: str = ""
     """Policy with the initial weights: a checkpoint, run, league entry, champion or file; empty is a new network."""
     num_envs: Natural = 64
-    """Environments per process."""
+    """Environments per process; a resume by another number of processes keeps their total."""
     bank_maps: Natural = 64
     """Maps in the pool that resets sample from."""
     bank_spare: Natural = 16

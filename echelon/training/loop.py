@@ -88,7 +88,7 @@ def run(
     checkpoint is written, to flush the emitted events to the disk. With several ranks (see
     ``echelon.training.runtime.process_group``) each calls this; rank 0 emits and saves, any may ask to stop.
     """
-    with Session(config, run_dir, make_env, progress, make_policy, clock=clock) as session:
+    with Session(config, run_dir, make_env, progress, make_policy, clock=clock, resume=resume) as session:
         training = TrainingRun(session, emit, should_stop, want_checkpoint or (lambda: False), sync_records)
         training.start(resume)
         try:

@@ -25,7 +25,7 @@ from echelon.config.seeds import EVAL_SEED_BASE, folded
 from echelon.env import layout
 from echelon.env.engine_state import EngineStateMismatch
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.checkpoint import Checkpoint
+from echelon.rl.checkpoint import Checkpoint, latest_valid, open_checkpoint
 from echelon.rl.fitting import fitted
 from echelon.rl.weights import LoadedPolicy, check_dimensions
 from echelon.runs import RunNotFoundError, RunPaths, read_json
@@ -127,12 +127,15 @@ class Session(Closing):
         make_policy: MakePolicy | None = None,
         group: ProcessGroup | None = None,
         clock: process.Clock | None = None,
+        resume: Path | str | None = None,
     ) -> None:
         self.config, self.run_dir = config, run_dir
         self.group = process_group_from_environment() if group is None else group
         self.device = resolve_device(config.device, self.group.local_rank, self.group.local_size)
         set_determinism(self.device, config.deterministic)
         self.group.join(self.device)
+        self.num_envs = self.group.broadcast(self._environments(resume))
+        """Environments of this rank."""
         self.threads = resolve_threads(config.threads, self.group.local_size)
         self.counters = Counters()
         self.episode_stats = EpisodeStats()
@@ -178,7 +181,7 @@ class Session(Closing):
         coef = config.opponents.value_attack
         attack = ValueAttack(self.opponents, coef, ppo.rollout_steps) if coef else None
         parts = RolloutParts(actor, buffer, episodes, self.opponents, bootstraps, attack)
-        self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * config.num_envs)
+        self.collector = Collector(parts, make_steps(parts), first_env=self.group.rank * self.num_envs)
         self.rollouts = Rollouts(self.collector, self.trainer, self.policy, self.profiler)
 
     def close(self) -> None:
@@ -361,6 +364,7 @@ class Session(Closing):
             "obs_dim": self.env.sizes.obs_dim,
             "action_dim": self.env.sizes.action_dim,
             "rows": self.env.rows.count,
+            "environments": self.num_envs * self.group.size,
             "processes": self.group.size,
             "map_width": map_width,
             "extra_width": extra_width,
@@ -456,11 +460,22 @@ class Session(Closing):
             process.restore_random_state(rank_state["rng"])
         return ""
 
+    def _environments(self, resume: Path | str | None) -> int:
+        """Return the environments of a rank: as configured, or by another number of ranks those that keep the total."""
+        size, asked = self.group.size, self.config.num_envs
+        if resume is None or self.folder is None:
+            return asked
+        saved = latest_valid(self.folder).checkpoint if str(resume) == "latest" else open_checkpoint(Path(resume))
+        if saved is None or saved.manifest.get("args", {}).get("num_envs") != asked:
+            return asked
+        total = saved.manifest.get("environments", asked * saved.manifest.get("processes", 1))
+        return asked if total % size else total // size
+
     def _batch_change(self, saved: Checkpoint) -> str:
         """Return how many learners all ranks have, where it was another number at a checkpoint; else nothing."""
         before = int(saved.manifest.get("rows", 0)) * int(saved.manifest.get("processes", 1))
         now = self.env.rows.count * self.group.size
-        kept = self.config.num_envs * before / now
+        kept = self.num_envs * before / now
         advice = f"; num_envs={kept:.0f} keeps it" if kept.is_integer() else ""
         return f", the batch has {now} learners, before {before}{advice}" if before not in (0, now) else ""
 
@@ -508,12 +523,12 @@ class Session(Closing):
             workers=map_worker_count(self.threads),
         )
         return make_env(
-            cfg.num_envs,
+            self.num_envs,
             replace(cfg.env, **self.curriculum.ranges(1, 0.0)),
-            sides=assign_sides(cfg.num_envs, cfg.opponents),
+            sides=assign_sides(self.num_envs, cfg.opponents),
             maps=maps,
             pilots=Pilots(cfg.opponents.skill, cfg.opponents.weapon_prob_start),
-            episodes=Episodes(seed, first_env=self.group.rank * cfg.num_envs),
+            episodes=Episodes(seed, first_env=self.group.rank * self.num_envs),
             device=str(self.device),
             threads=self.threads,
             progress=progress,

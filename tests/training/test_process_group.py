@@ -7,16 +7,19 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from echelon.rl.checkpoint import latest_valid
 from echelon.rl.obs_norm import ObsNormalizer
+from echelon.training import session
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.runtime.threads import resolve_threads, thread_environment
+from echelon.training.session import Session
 from tests.training.rank_worker import sample, train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,13 +102,30 @@ def test_resumed_two_rank_run_is_bit_exact(ran):
 
 @pytest.mark.long
 def test_two_rank_checkpoint_resumes_on_one_rank(ran, ended, tmp_path):
-    shutil.copytree(ended[0] / "first half" / "checkpoints", tmp_path / "checkpoints")
+    shutil.copytree(first := ended[0] / "first half" / "checkpoints", tmp_path / "checkpoints")
     second = train(tmp_path, resume="latest")
     assert second["update"] > 3 and second["steps"] > ran["first half"][0]["steps"]
-    begin = "saved by 2 processes, now 1: new episodes begin, the batch has 16 learners, before 32"
-    assert second["notice"].startswith(begin)
+    assert second["notice"] == "saved by 2 processes, now 1: new episodes begin", "with as many learners as before"
     saved = latest_valid(tmp_path / "checkpoints").checkpoint
     assert saved is not None and saved.manifest["processes"] == 1
+    assert saved.manifest["rows"] == 2 * latest_valid(first).checkpoint.manifest["rows"]
+    third = train(tmp_path, resume="latest", run={"total_steps": 4000})
+    assert third["notice"] == "" and third["steps"] > second["steps"], "it goes on exactly, with as many environments"
+
+
+@pytest.mark.parametrize(
+    ("asked", "size", "expected"),
+    [(8, 2, 8), (8, 1, 16), (8, 4, 4), (8, 3, 8), (4, 1, 4)],
+    ids=["as before", "fewer", "more", "not divisible", "asked for"],
+)
+@pytest.mark.parametrize("total", [{"environments": 16}, {}])
+def test_total_of_environments_stays_when_the_number_of_ranks_changes(asked, size, expected, total, monkeypatch):
+    manifest = {"args": {"num_envs": 8}, "processes": 2, **total}
+    monkeypatch.setattr(session, "open_checkpoint", lambda path: SimpleNamespace(manifest=manifest))
+    group, config = ProcessGroup(size=size), SimpleNamespace(num_envs=asked)
+    found = SimpleNamespace(group=group, config=config, folder=Path())
+    assert Session._environments(found, "step-1") == expected
+    assert Session._environments(found, None) == asked
 
 
 @pytest.mark.long
