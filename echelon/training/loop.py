@@ -37,13 +37,15 @@ from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.runtime.devices import release_cache
 from echelon.training.runtime.process import Clock, device_memory_mb, peak_memory_mb
-from echelon.training.session import MakePolicy, Session
+from echelon.training.session import EvaluationPutOff, MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 """Levels of ``should_stop``."""
 MIN_REPORTED_CHANGE = 0.05
 """Smallest change of a curriculum parameter that is emitted as an event."""
 PAUSED = "paused"  # why training ends at ``pause_steps``; such a run counts as stopped
+SLOW_UPDATE_S = 10.0
+"""Duration beyond which every update is saved [s]: a host that is taken away gives notice of about 25 s."""
 MAX_RELOADS = 3
 """Number of reloads of one checkpoint after which the run ends with an error."""
 
@@ -157,6 +159,8 @@ class TrainingRun:
         self.last_evaluation: EvalStats | None = None
         self._requested = False
         """Whether a checkpoint is requested that waits for a rollout."""
+        self._update_s = 0.0
+        """Duration of the newest update [s]."""
         self._reported_parameters: dict[str, Any] = {}
         self._reloads: Counter[str] = Counter()
         """Number of reloads per checkpoint."""
@@ -182,6 +186,8 @@ class TrainingRun:
             self._join_league()
             if s.config.eval.at_start:
                 self.evaluate()
+        elif s.counters.evaluated_update != s.counters.update:
+            self.evaluate_if_due()
         s.clock.start()
 
     def end_reason(self) -> str:
@@ -249,7 +255,7 @@ class TrainingRun:
         s.episode_stats.add(episodes, s.layout)
         s.source.record_outcomes(episodes, opponents)
         rates = records.activation_rates(s.buffer)
-        duration_s = time.perf_counter() - timer.began
+        duration_s = self._update_s = time.perf_counter() - timer.began
         update_s = timer.phases["update"] - times.all_s
         phases_s = {"env": times.env_s, "forward": times.forward_s, "update": update_s}
         other_s = duration_s - sum(phases_s.values()) - timer.phases["maps"]
@@ -297,14 +303,18 @@ class TrainingRun:
         self._emit_all(self.session.update_league(lambda: self.should_stop() > 0))
 
     def evaluate_if_due(self) -> None:
-        """Evaluate every ``eval.every_updates``.
+        """Evaluate every ``eval.every_updates``; a stop puts the evaluation off until the run is resumed.
 
         It is the last but for scheduled saves: a best policy is saved here, and a resumed run continues with the next
         update.
         """
         every = self.session.config.eval.every_updates
         if every and self.session.counters.update % every == 0:
-            self.evaluate()
+            self.evaluate(self._give_way)
+
+    def _give_way(self) -> None:
+        if self.should_stop():
+            raise EvaluationPutOff
 
     def may_play_ahead(self) -> bool:
         """Return whether the next rollout may be played beside the coming update: neither save nor end follows it."""
@@ -314,22 +324,25 @@ class TrainingRun:
         return config.ppo.overlap and not due
 
     def save_if_due(self) -> None:
-        """Save every ``save_every`` updates and on request, unless this update is saved already.
+        """Save every ``save_every`` updates, slow ones and on request, unless this update is saved already.
 
         While a rollout waits, a request does too, for one update.
         """
         s, c = self.session, self.session.counters
-        requested = s.group.broadcast(self.want_checkpoint()) or self._requested
+        is_slow = self._update_s > SLOW_UPDATE_S
+        requested = s.group.broadcast(self.want_checkpoint() or is_slow) or self._requested
         self._requested = requested and s.rollouts.waits
         if s.rollouts.waits:
             return
         if s.folder is not None and (requested or c.update % s.config.save_every == 0) and c.saved_update != c.update:
             self._try_save("requested" if requested else "scheduled")
 
-    def evaluate(self) -> None:
+    def evaluate(self, on_step: Callable[[], object] | None = None) -> None:
         """Evaluate on the seeds of choice, emit the results, and save the policy if it is the best."""
         s = self.session
-        stats = s.evaluate(self.should_stop)
+        stats = s.evaluate(on_step or self.should_stop)
+        if stats is None:
+            return
         is_best = s.is_best(stats)
         self.last_evaluation = stats
         self._emit_evaluation(stats, "choice", is_best=is_best)

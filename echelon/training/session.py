@@ -67,6 +67,10 @@ DEFAULT_RUN_NAME = "run"
 """Name in the league of a run without a folder."""
 
 
+class EvaluationPutOff(Exception):
+    """A run that is asked to stop evaluates once it is resumed."""
+
+
 @dataclass
 class Counters:
     """Progress of training; saved with a checkpoint."""
@@ -242,14 +246,18 @@ class Session(Closing):
             self.league.join({**sizes, "env_cfg": asdict(self.config.env)})
         self.collector.reset()
 
-    def evaluate(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
-        """Play the seeds that choose the best checkpoint with the current policy, on rank 0 for all ranks."""
+    def evaluate(self, on_step: Callable[[], object] = lambda: None) -> EvalStats | None:
+        """Play the seeds that choose the best checkpoint with the current policy, on rank 0 for all ranks.
+
+        Return None where ``on_step`` raises ``EvaluationPutOff``.
+        """
         counters, stats = self.counters, None
         if self.group.is_main:
-            stats = self.evaluator.evaluate(self.ema.policy, counters.update, counters.global_step, on_step)
-        counters.evaluated_update = counters.update
+            with contextlib.suppress(EvaluationPutOff):
+                stats = self.evaluator.evaluate(self.ema.policy, counters.update, counters.global_step, on_step)
         stats = self.group.broadcast(stats)
-        assert stats is not None
+        if stats is not None:
+            counters.evaluated_update = counters.update
         return stats
 
     def report(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:

@@ -163,6 +163,7 @@ def slow(paths, link, resume):
     from tests.training.fakes import FakeEnv
 
     plan = read_spec(paths).config
+    loop.SLOW_UPDATE_S = plan.get("slow_update_s", loop.SLOW_UPDATE_S)
 
     def emit(event):
         link.emit(event)
@@ -171,7 +172,8 @@ def slow(paths, link, resume):
 
     loop.run(
         make_small_run(
-            total_steps=10**9, max_updates=plan["updates"], save_every=2, num_envs=2, keep_checkpoints=10**6
+            total_steps=10**9, max_updates=plan["updates"], save_every=plan.get("save_every", 2), num_envs=2,
+            keep_checkpoints=10**6,
         ),
         emit, link.should_stop, run_dir=paths.root, resume=resume, make_env=FakeEnv,
         want_checkpoint=link.want_checkpoint, sync_records=link.sync_records,

@@ -249,7 +249,9 @@ def test_findings_name_who_wins_untrained_before_what_training_added():
     assert first == f"wins before training, from champion: 100% (95-100) mean, 90% sampled, {2 * report.seeds} matches"
     assert second.startswith("training added most from target: 0% (mean) to 20% (sampled), +20 points, ")
     assert third.startswith("strongest on fresh seeds, from ") and " steps; training added " in third
-    assert not any("before training" in text for text in report.findings), "an attacker that begins at 20 % does not win"
+    assert not any("before training" in text for text in report.findings), (
+        "an attacker that begins at 20 % does not win"
+    )
 
 
 @pytest.mark.parametrize("sampled", [0.0, 1.0])

@@ -16,13 +16,16 @@ from echelon.jobs import control, exits, launch, lock
 from echelon.jobs.exits import exit_record
 from echelon.jobs.launchers import LaunchError, StartError
 from echelon.jobs.process import identify, is_alive, send_signal, works_on
+from echelon.jobs.spec import JobSpec
 from echelon.jobs.status import job_status
 from echelon.jobs.supervisor import begin
+from echelon.rl.checkpoint import latest_valid
 from echelon.runs import RunPaths, create_run, list_runs, read_json
 from echelon.telemetry.events import EventEnd, EventUpdate
 from echelon.telemetry.log import read_events
 from tests.conftest import HOSTILE_NAMES
 from tests.jobs.conftest import FAKE, kill, process_identity, until, wait_for, wait_for_exit
+from tests.jobs.stand_ins import SLOW
 
 
 def test_job_completes_and_reports_final_status(start, tmp_path, monkeypatch):
@@ -284,3 +287,24 @@ def test_control_records_every_stop_request(tmp_path):
     assert control.stop_requests(paths) == ["stop", "now"]
     control.clear(paths)
     assert control.stop_requests(paths) == []
+
+
+@pytest.mark.long
+def test_host_taken_away_in_the_middle_of_a_long_update_leaves_the_checkpoint_of_the_one_before(monkeypatch):
+    """The notice comes as SIGTERM; the fourth update, which has begun, lasts longer than what is left until SIGKILL."""
+    paths = create_run("preempted")
+    plan = {"pause_s": 0.0, "updates": 6, "save_every": 100, "slow_update_s": 0.0, "preset": "fake"}
+    monkeypatch.setenv("ECHELON_FAULT", "train.update:4:STOP")
+    launch.launch(paths, JobSpec(kind="train", config=plan), SLOW)
+    until(paths, "stalled", limit_s=120.0)
+    kill(process_identity(paths, "supervisor"), signal.SIGTERM)
+    wait_for(lambda: control.stop_origins(paths) == ["SIGTERM"])
+    kill(process_identity(paths, "worker"), signal.SIGKILL)
+    assert until(paths, "crashed").update == 3
+    saved = latest_valid(paths.checkpoints).checkpoint
+    assert saved is not None and saved.manifest["update"] == 3
+    monkeypatch.delenv("ECHELON_FAULT")
+    launch.launch(paths, JobSpec(kind="train", config=plan), SLOW, ("--resume", "latest"))
+    until(paths, "completed", limit_s=120.0)
+    updates = [event.update for event in read_events(paths.metrics)[0] if isinstance(event, EventUpdate)]
+    assert updates == [1, 2, 3, 4, 5, 6]

@@ -173,9 +173,18 @@ def test_stop_saves_checkpoint_after_update_and_plays_no_report(small_run, tmp_p
     config = small_run(eval=EvalConfig(seeds=1, report=True, every_updates=2, at_start=False))
     result, events = run(config, tmp_path, stop_after=2)
     assert result.reason == "stopped" and result.update == 2 and events[-1].reason == "stopped"
-    assert of(events, EventCheckpoint)[-1].update == 2 and {e.purpose for e in of(events, EventEval)} == {"choice"}
+    assert of(events, EventCheckpoint)[-1].update == 2 and not of(events, EventEval)
     found = latest_valid(tmp_path / "checkpoints").checkpoint
     assert found is not None and found.manifest["update"] == 2 and found.path == result.checkpoint
+
+
+def test_evaluation_that_a_stop_puts_off_is_made_at_the_resume(small_run, tmp_path):
+    config = small_run(max_updates=5, total_steps=10**6, eval=EvalConfig(seeds=2, every_updates=2, at_start=False))
+    whole, resumed, _ = assert_resumes_exactly(config, tmp_path, 2)
+    found = [[(e.update, e.win_rate, e.purpose) for e in of(events, EventEval)] for events in (whole, resumed)]
+    assert found[0] == found[1] and [update for update, *_ in found[0]][:2] == [2, 4]
+    kinds = [e.kind for e in resumed]
+    assert kinds.index("resume") < kinds.index("eval"), "the first session ended without it"
 
 
 def test_second_stop_aborts_rollout_without_checkpoint(small_run, tmp_path):
