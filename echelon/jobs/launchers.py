@@ -24,13 +24,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from echelon.config.opponents import CLUSTER
 from echelon.files import atomic_write
 from echelon.jobs import control, lock
 from echelon.jobs.kinds import JobKind
 from echelon.jobs.process import session_id
 from echelon.jobs.tickets import PYTHON_MODULE, demand_of, parsed, read_text
 from echelon.jobs.usage import VISIBLE_VARIABLE
-from echelon.runs import RunPaths
+from echelon.runs import RunPaths, command
 
 if TYPE_CHECKING:
     from echelon.jobs.spec import JobSpec
@@ -296,18 +297,33 @@ def read_placement(paths: RunPaths) -> Placement | None:
     return None
 
 
+def require_one_writer(paths: RunPaths, spec: "JobSpec") -> None:
+    """Raise ``LaunchError`` for a training run that would write a league's database from a host of a launcher."""
+    from echelon.jobs.config_layers import flatten
+
+    config = flatten(spec.config)
+    shares = [config.get(f"opponents.mix.{name}") for name in ("league", "exploiters")]
+    trains_in_league = spec.kind == "train" and any(isinstance(share, (int, float)) and share > 0 for share in shares)
+    if trains_in_league and config.get("opponents.league.path") != CLUSTER:
+        raise LaunchError(
+            f"run {paths.id!r} would write league.db from another host, expected one host that does; try: "
+            f"opponents.league.path={CLUSTER} on a Ray cluster, or {command('runs', 'queue', '--launcher', 'local')}"
+        )
+
+
 def submit_run(paths: RunPaths, text: str, kind: JobKind, arguments: Sequence[str], spec: "JobSpec") -> None:
     """Submit the start of a run's next session; ``StartError`` where the engine refuses it."""
+    require_one_writer(paths, spec)
     device, processes = demand_of(spec.kind, spec.config)
     launcher, session = parse_launcher(text), session_id(paths)
-    command = kind.command(paths.root, arguments, processes, nodes := launcher.nodes(spec.kind))
+    words = kind.command(paths.root, arguments, processes, nodes := launcher.nodes(spec.kind))
     engine = open_engine(text)
     control.clear(paths)
     supervisor = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--session", session, str(paths.root)]
     handle = engine.submit(
         LaunchRequest(
             name=paths.id,
-            command=[*APPEND_LOG, str(paths.log_supervisor), *supervisor, *command],
+            command=[*APPEND_LOG, str(paths.log_supervisor), *supervisor, *words],
             home=paths.root.parent,
             cpus=max(launcher.cpus, processes),
             gpus=launcher.gpus(device, processes),

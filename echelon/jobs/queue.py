@@ -54,6 +54,8 @@ def enqueue(paths: runs.RunPaths, spec: JobSpec, arguments: Sequence[str] = (), 
     queue, (device, processes) = Queue(paths.root.parent), demand_of(spec.kind, spec.config)
     if (fault := cuda_fault(device)) and not queue.settings().launcher:
         raise ValueError(f"device is {device!r}, expected cpu or auto: {fault}")
+    if queue.settings().launcher:
+        launchers.require_one_writer(paths, spec)
     if resumed and not job_status(paths).has_ended:
         raise ValueError(f"run {paths.id!r} is {job_status(paths).state}, expected one that has ended")
     if resumed:

@@ -238,6 +238,23 @@ def test_training_on_several_nodes_is_one_job_whose_ranks_span_them_and_other_ki
     assert words[words.index("echelon.jobs.ranks") + 1] == "2x4" and "2x4" not in evaluation.command
 
 
+def test_run_that_would_write_the_league_from_another_host_is_refused_in_one_line(cluster, monkeypatch):
+    def config(**league):
+        return {"device": "cpu", "preset": "fake", "opponents": {"mix": {"league": 0.5}, "league": league}}
+
+    text = r"^run '.*run000.*' would write league.db from another host, expected one host that does; try: opponents"
+    queued = put(**config())
+    change(launcher=TEXT)
+    with pytest.raises(ValueError, match=text):
+        put(**config())
+    followers = Followers(cluster, monkeypatch)
+    followers.look(killed)
+    assert job_status(queued).state == "failed" and cluster.requests == [] and order() == []
+    assert job_status(queued).reason.startswith(f"run {queued.id!r} would write")
+    put(**config(path="ray"))
+    assert len(order()) == 1, "the head of the cluster writes"
+
+
 def test_launcher_gets_some_runs_at_a_time(cluster, monkeypatch):
     runs = [put(number) for number in range(3)]
     change(launcher=TEXT, at_once=2)
