@@ -4,6 +4,7 @@ A submitted policy lies beside the league, where it outlives its run. It is rate
 rating, played into the league as an arena job would play them, so that a crash neither loses nor duplicates one.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,11 +84,12 @@ class LeagueDesk:
         """
         warnings: list[str] = []
         callbacks = RoundCallbacks(should_stop=should_stop, on_warning=warnings.append)
-        job = f"{submission.run} u{submission.update}"
         try:
             with Store(self.path) as store:
                 self._rate_levels(store, submission, callbacks)
-                entry = self._add_entry(store, submission)
+                twin = self._twin(submission)
+                entry = self._add_entry(store, submission, twin)
+                job = f"{submission.run} u{submission.update}{twin}"
                 self._rate_entry(store, submission, entry, job, callbacks)
                 _note_retired(store, submission.retired)
                 return _facts(store, entry.entry_id, job), warnings
@@ -102,11 +104,19 @@ class LeagueDesk:
         """Return what plays the matches; None plays them here."""
         return None
 
-    def _add_entry(self, store: Store, given: Submission) -> LeagueEntry:
+    def _file(self, given: Submission, twin: str = "") -> Path:
+        return self.path.parent / FOLDER / f"{given.short_name}-u{given.update:06d}{twin}.safetensors"
+
+    def _twin(self, given: Submission) -> str:
+        """Return a suffix for a policy that a resumed run submits for an update with another one, which stays."""
+        path = self._file(given)
+        is_new = not path.is_file() or path.read_bytes() == given.policy
+        return "" if is_new else f"-{hashlib.sha256(given.policy).hexdigest()[:8]}"
+
+    def _add_entry(self, store: Store, given: Submission, twin: str) -> LeagueEntry:
         """Write the policy beside the league and enter it."""
-        folder = self.path.parent / FOLDER
-        make_folder(folder)
-        path = folder / f"{given.short_name}-u{given.update:06d}.safetensors"
+        path = self._file(given, twin)
+        make_folder(path.parent)
         if not path.is_file() or path.read_bytes() != given.policy:
             write_output(path, given.policy)
         label = f"{given.short_name} u{given.update}"

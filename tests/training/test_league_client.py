@@ -213,6 +213,16 @@ def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path
     assert len(alerts) == result.episodes // 30, alerts
 
 
+def test_update_that_is_trained_again_is_another_entry_only_if_it_differs(small_run, tmp_path):
+    for seed in (1, 2, 2):
+        config = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300, seed=seed)
+        run(config, run_folder(tmp_path, "iron-fox"))
+    with Store(tmp_path / "league.db") as store:
+        found = [entry for entry in store.league().entries.values() if entry.ckpt_path]
+    assert len(found) == len({entry.ckpt_path for entry in found}) == 4
+    assert all(load_policy(entry.ckpt_path).meta["id"] == entry.meta["checkpoint"] for entry in found)
+
+
 def test_damaged_league_policy_is_reported_and_not_sampled(small_run, tmp_path, tidal_owl):
     for path in (tmp_path / "league").glob("*.safetensors"):
         path.write_bytes(b"nothing")
