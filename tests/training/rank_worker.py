@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -26,6 +27,7 @@ from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_ob
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.rollout import rows_by_role
+from echelon.training.runtime import process_group
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.session import Session
 from tests.training.conftest import make_small_run
@@ -158,11 +160,23 @@ def battles(folder: Path):
     return {"digests": digests, "weights": weights, "update": result.update, "steps": result.global_step}
 
 
+def fall_silent(folder: Path):
+    """Join, and wait for the rank that the environment names, which is suspended."""
+    process_group.BEAT_S = 0.02
+    group = process_group_from_environment()
+    group.join(torch.device("cpu"))
+    group.any(False)
+    if os.environ["SILENT"] == os.environ["RANK"]:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    group.any(True)
+
+
 PLANS = {
     "battles": battles,
     "train against a mix": lambda folder: train(folder, run=mixed()),
     "train": train,
     "train on ragged chunks": lambda folder: train(folder, rollout_steps=36, update_epochs=4, run={"max_updates": 2}),
+    "falls silent": fall_silent,
     "first half": first_half,
     "second half": lambda folder: train(folder, resume="latest"),
     "one asks to stop": lambda folder: train(folder, stop_after=2 if os.environ["RANK"] == "1" else 10**6),

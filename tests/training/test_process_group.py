@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from echelon.jobs.ranks import free_port
 from echelon.rl.checkpoint import latest_valid
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training import session
@@ -145,6 +146,21 @@ def test_nonfinite_loss_on_one_rank_is_skipped_by_all(ran):
 def test_failing_rank_ends_the_others(ended):
     _, code, found = ended
     assert code == 1 and found["one raises"] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("silent", [0, 1])
+def test_rank_whose_peer_on_another_node_falls_silent_ends(silent, tmp_path):
+    """A suspended rank stands for one whose node is down: its connections stay open."""
+    shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+    shared |= {"MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo", "SILENT": str(silent)}
+    command = [sys.executable, "-m", "tests.training.rank_worker", str(tmp_path), "falls silent"]
+    ranks = [subprocess.Popen(command, cwd=ROOT, env={**os.environ, **shared, "RANK": str(r)}) for r in (0, 1)]
+    try:
+        assert ranks[1 - silent].wait(LIMIT_S) == 5 and ranks[silent].poll() is None
+    finally:
+        ranks[silent].kill()
+        ranks[silent].wait()
 
 
 def assert_pooled(found: list[dict]) -> None:

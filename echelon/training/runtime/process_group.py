@@ -6,7 +6,10 @@ for all ranks: the others would wait for a rank that leaves alone. A single proc
 method is free. The environment variables are torchrun's.
 """
 
+import contextlib
 import os
+import sys
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -19,7 +22,12 @@ from echelon.closing import Closing
 
 T = TypeVar("T")
 TIMEOUT = timedelta(hours=6)
-"""How long ranks wait for each other; the launcher notices at once when one of them dies."""
+"""How long ranks wait for each other, as while one evaluates; the launcher notices at once when one of them dies."""
+BEAT_S, SILENT_BEATS = 10.0, 30
+"""Time between two signs of life of a rank on another node [s], and own ones without any of it until it counts as lost:
+a node that goes down closes no connection."""
+LOST = 5
+"""Exit code of a rank that lost another."""
 
 
 class ProcessGroup(Closing):
@@ -30,6 +38,7 @@ class ProcessGroup(Closing):
         self.local_rank, self.local_size = local_rank, local_size
         self._control: Any = None
         self._initialized = False
+        self._closed, self._beats = threading.Event(), 0
 
     @property
     def is_main(self) -> bool:
@@ -49,8 +58,32 @@ class ProcessGroup(Closing):
         dist.init_process_group(backend, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
         self._control = dist.new_group(backend="gloo", timeout=TIMEOUT)
         self._initialized = True
+        if self.local_size < self.size:
+            for loop in (self._exchange_beats, self._watch):
+                threading.Thread(target=loop, daemon=True).start()
+
+    def _exchange_beats(self) -> None:
+        """Give signs of life and read those of the next rank, while the first rank's node is up."""
+        own, watched = (f"beats/{rank % self.size}" for rank in (self.rank, self.rank + 1))
+        with contextlib.suppress(RuntimeError):
+            address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            store = cast("Any", dist).TCPStore(*address, wait_for_workers=False)
+            while not self._closed.wait(BEAT_S):
+                store.add(own, 1)
+                self._beats = store.add(watched, 0)
+
+    def _watch(self) -> None:
+        """End this process where signs of life no longer arrive."""
+        seen, silent = -1, 0
+        while silent < SILENT_BEATS:
+            if self._closed.wait(BEAT_S):
+                return
+            seen, silent = self._beats, silent + 1 if self._beats == seen else 0
+        print("lost another process of the run: it gives no sign of life", file=sys.stderr, flush=True)
+        os._exit(LOST)
 
     def close(self) -> None:
+        self._closed.set()
         if self._initialized:
             dist.destroy_process_group()
             self._initialized = False
