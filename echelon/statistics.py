@@ -327,7 +327,6 @@ def _most_even(gains: np.ndarray, support: np.ndarray, weights: np.ndarray) -> n
     add up to 1. Weights are not negative, and the other policies do not win.
     """
     import numpy as np
-    from scipy.optimize import minimize
 
     p = weights / weights.sum()
     losses = -gains[:, support]
@@ -338,6 +337,8 @@ def _most_even(gains: np.ndarray, support: np.ndarray, weights: np.ndarray) -> n
     p = p - np.linalg.pinv(equal, rcond=TIE) @ (equal @ p - np.eye(len(equal))[-1])
     if not free.size:
         return p
+    from scipy.optimize import minimize
+
     bounds = np.vstack([np.eye(len(p)), losses[~tight]])
 
     def disorder(step: np.ndarray) -> tuple[float, np.ndarray]:

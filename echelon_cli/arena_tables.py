@@ -169,17 +169,15 @@ def show_pairs(found: dict[str, Any]) -> None:
     entries, pairs = found["entries"], {(p["id"], p["against"]): p for p in found["pairs"]}
     numbers = [str(number) for number in range(1, len(entries) + 1)]
     names = [entry["name"][: output.console().width // NAME_SHARE] for entry in entries]
-    form, rows = "", []
-    for form in SCORE_FORMS:
+    form, rows, titles = "", [], ("#", "score of", *numbers)
+    for form in SCORE_FORMS if output.fits(titles, ()) else SCORE_FORMS[-1:]:
         rows = [
             (number, name, *(_cell(form, pairs.get((one["id"], other["id"])), one is other) for other in entries))
             for number, name, one in zip(numbers, names, entries, strict=True)
         ]
-        if output.fits(("#", "score of", *numbers), rows):
+        if output.fits(titles, rows):
             break
-    output.show_table(
-        ("#", "score of", *numbers), rows, right=("#", *numbers), unwrapped=("score of",), optional=numbers[::-1]
-    )
+    output.show_table(titles, rows, right=("#", *numbers), unwrapped=("score of",), optional=numbers[::-1])
     output.print_line("score against the entry of each column [%]; a draw counts half", style="dim")
     parts = [text for field, text in SCORE_PARTS.items() if field in form]
     counts = {_matches(pair) for pair in found["pairs"]}
