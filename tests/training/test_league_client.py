@@ -174,17 +174,17 @@ def record_wins_against_exploiters(source, episodes, opponents) -> None:
         source.record_outcome(name, "win" if name.startswith("exploiter") else "draw")
 
 
-@pytest.mark.parametrize("saves", ["requested stop", "best evaluation"])
+@pytest.mark.parametrize("saves", ["scheduled", "stop"])
 def test_league_run_resume_is_bit_exact(small_run, tmp_path, saves):
-    """Also where the last checkpoint is that of an evaluation, in an update that reads the league again."""
-    best = saves == "best evaluation"
-    evaluation = EvalConfig(seeds=2, every_updates=2 if best else 0, at_start=False)
+    """Also where the stop puts an evaluation off, in an update that reads the league again."""
+    put_off = saves == "stop"
+    evaluation = EvalConfig(seeds=2, every_updates=2 if put_off else 0, at_start=False)
     opponents = opponent_config(submit_every_updates=2)
-    config = small_run(opponents=opponents, max_updates=5, eval=evaluation, save_every=100 if best else 3)
+    config = small_run(opponents=opponents, max_updates=5, eval=evaluation, save_every=100 if put_off else 3)
     homes = tuple(f"{part}/20260101-000000-test-iron-fox" for part in "ab")
-    whole, resumed, _ = assert_resumes_exactly(config, tmp_path, 2 if best else 3, homes=homes)
+    whole, resumed, _ = assert_resumes_exactly(config, tmp_path, 2 if put_off else 3, homes=homes)
     reasons = [e.reason for e in of(resumed, EventCheckpoint)]
-    assert reasons[0] == ("best" if best else "scheduled")
+    assert reasons[0] == saves
     assert [e.name for e in of(whole, EventLeague)] == [e.name for e in of(resumed, EventLeague)]
 
 
