@@ -8,6 +8,9 @@ gives to another; storing a result twice changes nothing.
 from __future__ import annotations
 
 import importlib
+import os
+import re
+import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -24,6 +27,8 @@ PART = 16
 """Most matches of a task: what a node that goes down costs."""
 POLL_S = 0.5
 MAX_CHARS = 300
+ADDRESS, PROBE_S = re.compile(r"([\w.-]+):([0-9]{1,5})"), 10.0
+"""Address of a head; longest wait for its port [s]."""
 Files = dict[str, bytes]
 """Contents by path below a folder; "" is a file in the folder's place."""
 
@@ -42,6 +47,8 @@ def connect(environment: Mapping[str, str] | None = None, **options: Any) -> Any
         options["runtime_env"] = {"env_vars": passed}
     try:
         if not ray.is_initialized():
+            if named := ADDRESS.fullmatch(os.environ.get("RAY_ADDRESS", "")):  # where Ray would try for minutes
+                socket.create_connection((named[1], int(named[2])), PROBE_S).close()
             ray.init("auto", log_to_driver=False, **options)
     except (OSError, RuntimeError, ValueError) as error:
         text = " ".join(error_text(error).split())[:MAX_CHARS]

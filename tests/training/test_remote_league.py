@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,6 +149,17 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConnectionError, match=r"ray is not installed \(.*\); try: pip install 'echelon\[ray\]'"):
         connect()
+
+
+def test_address_where_no_head_answers_is_given_up_at_once(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(
+            ConnectionError, match="ray does not run on this machine: .*refused; start it with: ray start"
+        ):
+            connect()
 
 
 def test_process_that_ray_ends_is_one_line(monkeypatch):
