@@ -141,7 +141,7 @@ def write(folder: Path) -> None:
         sys.exit(f"folder '{folder}' has no seed with all {len(NAMES) * len(LEVELS)} trainings; run it without --write")
     file = RESULTS / "baselines.json"
     content = json.loads(file.read_text(encoding="utf-8")) | {"checks": {}, "results": []}
-    content["defaults"]["seeds"] = f"training {complete[0]} to {complete[-1]}; {EVAL_SEEDS} held-out seeds, both sides"
+    content["defaults"]["seeds"] = f"training {', '.join(map(str, complete))}; {EVAL_SEEDS} held-out, both sides"
     curves = [HEAD]
     for learner, name in NAMES.items():
         times = []
