@@ -131,7 +131,7 @@ def run(
 
 @app.command("board")
 def board(folder: Folder, as_json: options.Json = False) -> None:
-    """Show the ratings, and write the board's page again; before the first match show the entries."""
+    """Show ratings and write the page; before the matches show entries."""
     from echelon.web.board import write_board
 
     competition = _open(folder)
