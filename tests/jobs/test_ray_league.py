@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from echelon.arena.store import Store
+from echelon.jobs.ranks import free_port
 from echelon.jobs.status import job_status
 from echelon.jobs.tickets import PYTHON_MODULE
 from echelon.runs import RunPaths
@@ -32,6 +35,7 @@ TINY = {
     "opponents.league.submit_every_updates": 4, "opponents.league.target_episodes": 10000,
 }  # fmt: skip
 LIMIT_S = 240.0
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Nodes(Ray):
@@ -172,3 +176,24 @@ def test_league_of_nodes_without_a_common_disk_is_complete_after_each_was_killed
             command, env = cluster.on_node(node, ["ls", str(other)])
             shown = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
             assert bool(shown) is (home == other), "a node sees its own folder alone"
+
+
+def test_script_of_a_node_trains_a_league_on_every_node_and_ends_it(tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'echelon[ray]'")
+    script, port = ROOT / "examples" / "league_node.sh", free_port()
+    sets = [word for key, value in TINY.items() for word in ("--set", f"{key}={json.dumps(value).strip(chr(34))}")]
+    env = {**os.environ, "RAY_AUTH_MODE": "disabled", "HEAD": "127.0.0.1", "PORT": str(port), "PYTHON": sys.executable}
+    nodes = [
+        subprocess.Popen(
+            ["bash", str(script), *sets, "--set", f"max_updates={updates}"],
+            env={**env, "RANK": str(rank), "ECHELON_HOME": str(tmp_path / f"node{rank}")},
+        )
+        for rank, updates in enumerate((6, 16))
+    ]
+    assert [node.wait(LIMIT_S) for node in nodes] == [0, 0]
+    with Store(tmp_path / "node0" / "league.db") as store:
+        updates = {
+            entry.meta["run"]: entry.meta["update"] for entry in store.league().entries.values() if entry.ckpt_path
+        }
+        assert updates == {"league-0": 6, "league-1": 16} and store.recompute() == {}
+    assert not (tmp_path / "node1" / "league.db").exists()
