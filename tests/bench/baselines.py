@@ -22,7 +22,7 @@ from typing import Any
 import echelon
 from echelon.config.ablations import BASELINES
 from echelon.jobs.sweeps.plan import set_words
-from echelon.statistics import mean_of_seeds
+from echelon.statistics import mean_of_seeds, wilson_interval
 from echelon.training.task_env import TaskVectorEnv
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,25 +142,30 @@ def write(folder: Path) -> None:
     file = RESULTS / "baselines.json"
     content = json.loads(file.read_text(encoding="utf-8")) | {"checks": {}, "results": []}
     content["defaults"]["seeds"] = f"training {', '.join(map(str, complete))}; {EVAL_SEEDS} held-out, both sides"
+    of_seeds = "95 % Student's t over seeds, on the logit scale"
+    content["defaults"]["interval_of"] = of_seeds if len(complete) > 1 else "95 % Wilson, of matches of one training"
     curves = [HEAD]
     for learner, name in NAMES.items():
         times = []
         for level in LEVELS:
-            found = {seed: json.loads(training_file(folder, learner, level, seed).read_text()) for seed in complete}
+            files = {seed: training_file(folder, learner, level, seed) for seed in range(SEEDS)}
+            there = {seed: json.loads(file.read_text()) for seed, file in files.items() if file.exists()}
+            found = {seed: there[seed] for seed in complete}
             times += [training["cpu_s"] for training in found.values()]
             curves += [(learner, task(level), seed, *row) for seed, each in found.items() for row in each["curve"]]
-            spreads = [0.0]
             for column in COLUMNS:
                 rates = [training[column] for training in found.values()]
-                seeds = mean_of_seeds(rates, are_rates=True)
-                bounds = None if math.isnan(seeds.low) else [round(100 * seeds.low), round(100 * seeds.high)]
-                spreads += [100 * stdev(rates)] if len(rates) > 1 else []
-                value = {"value": round(100 * seeds.value, 1), "interval": bounds}
-                content["results"].append({"row": name, "column": f"{level}, {column}", **value})
-            if learner not in STEPS_OPTION:
+                value, *bounds = mean_of_seeds(rates, are_rates=True)
+                if len(rates) == 1:
+                    bounds = wilson_interval(value * 2 * EVAL_SEEDS, 2 * EVAL_SEEDS)
+                interval = None if math.isnan(bounds[0]) else [round(100 * bound) for bound in bounds]
+                figure = {"value": round(100 * value, 1), "interval": interval}
+                content["results"].append({"row": name, "column": f"{level}, {column}", **figure})
+            if learner not in STEPS_OPTION and len(there) > 1:
                 words = f"eval RUN --seeds {EVAL_SEEDS} --opponent heuristic:{level} --threads 1"
                 how = {"train": train_words(learner, level, 0), "eval": words, "matches": 2 * EVAL_SEEDS}
-                content["checks"][f"{name}: {level}"] = how | {"spread": round(max(spreads), 1)}
+                spread = max(100 * stdev(training[column] for training in there.values()) for column in COLUMNS)
+                content["checks"][f"{name}: {level}"] = how | {"spread": round(spread, 1)}
         cpu = {"value": round(mean(times)), "interval": None, "unit": "s"}
         content["results"].append({"row": name, "column": "CPU [s]", **cpu})
     file.write_text(laid_out(content), encoding="utf-8")
