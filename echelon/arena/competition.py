@@ -369,7 +369,9 @@ class Competition:
         """
         rated = self.rated
         at, points = {entry.name: i for i, entry in enumerate(rated)}, np.zeros((len(rated), len(rated)))
-        attacks = {entry.name: {"wins": 0, "matches": 0} for entry in self.entries if entry.attacks}
+        attacks: dict[str, dict[str, Any]] = {
+            e.name: {"name": e.name, "attacks": e.attacks, "wins": 0, "matches": 0} for e in self.entries if e.attacks
+        }
         for row in self.rows:
             if row.blue in at and row.red in at:
                 i, j = at[row.blue], at[row.red]
@@ -387,7 +389,7 @@ class Competition:
         gaps = ratings[:, None] - ratings
         better = gaps > Z_95 * np.sqrt(np.maximum(0.0, variances[:, None] + variances - 2.0 * covariances))
         nash, masses = nash_weights(scores), alpha_rank(scores)
-        attackers = [{"name": e.name, "attacks": e.attacks, **attacks[e.name]} for e in self.entries if e.attacks]
+        attackers = list(attacks.values())
         table = [
             {
                 "name": entry.name,

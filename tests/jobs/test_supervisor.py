@@ -291,7 +291,7 @@ def test_control_records_every_stop_request(tmp_path):
 
 @pytest.mark.long
 def test_host_taken_away_in_the_middle_of_a_long_update_leaves_the_checkpoint_of_the_one_before(monkeypatch):
-    """The notice comes as SIGTERM; the fourth update, which has begun, lasts longer than what is left until SIGKILL."""
+    """SIGTERM gives the notice during the fourth update. SIGKILL comes before this update ends."""
     paths = create_run("preempted")
     plan = {"pause_s": 0.0, "updates": 6, "save_every": 100, "slow_update_s": 0.0, "preset": "fake"}
     monkeypatch.setenv("ECHELON_FAULT", "train.update:4:STOP")
